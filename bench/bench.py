@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""perftest over the device beside plain TCP, interleaved in one run: a table, JSON, and a plot. See scripts/bench."""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from dataclasses import replace
+
+from plot import plot
+from programs import Failed, Runner
+from rows import ROWS, peers
+
+
+def better(row, values):
+    return min(values) if row.at_most else max(values)
+
+
+def measure(row, runner, pairs):
+    """Pairs of the ruler and the device, one after the other, so that both see the same noise."""
+    ratios, ours, rulers, tails, server, client = [], [], [], [], [], []
+    for _ in range(pairs):
+        if row.beside:
+            ruler = runner.perftest(replace(row, options=row.beside)).value
+        else:
+            ruler = better(row, [runner.ruler(row.ruler, shape) for shape in row.shapes])
+        sample = runner.perftest(row)
+        rulers.append(ruler)
+        ours.append(sample.value)
+        ratios.append(sample.value / ruler)
+        server.append(sample.server_cpu / row.count * 1e9)
+        client.append(sample.client_cpu / row.count * 1e9)
+        if sample.p99 is not None:
+            tails.append(sample.p99)
+    ratio = statistics.median(ratios)
+    result = {
+        "name": row.name, "unit": row.unit, "crc": row.crc, "ours": statistics.median(ours), "tcp": statistics.median(rulers),
+        "ratio": ratio, "ratios": ratios, "target": row.target, "at_most": row.at_most,
+        "reached": ratio <= row.target if row.at_most else ratio >= row.target,
+        "server_ns": statistics.median(server), "client_ns": statistics.median(client),
+    }
+    if tails:
+        result["p99"] = statistics.median(tails)
+    return result
+
+
+def measure_peer(peer, runner, pairs):
+    ratios, ours, theirs = [], [], []
+    for _ in range(pairs):
+        theirs.append(getattr(runner, peer.program)(peer.ours, peer.test))
+        ours.append(runner.perftest(peer.ours).value)
+        ratios.append(ours[-1] / theirs[-1])
+    ratio = statistics.median(ratios)
+    return {"name": peer.ours.name, "peer": peer.name, "unit": peer.ours.unit, "ours": statistics.median(ours), "theirs": statistics.median(theirs),
+            "ratio": ratio, "ratios": ratios, "ahead": ratio <= 1 if peer.ours.at_most else ratio >= 1}
+
+
+def peer_line(result):
+    return [result["name"], f"{number(result['ours'])} {result['unit']}", result["peer"], number(result["theirs"]), f"{result['ratio']:.2f}",
+            "ahead" if result["ahead"] else "behind"]
+
+
+def counted_calls(row, runner, count):
+    """System calls of a side by the number of messages, from strace's summary."""
+    totals = []
+    with tempfile.TemporaryDirectory() as where:
+        runner.perftest(row, count, ("strace", "-f", "-c", "-q", "--output-append-mode", "-o", f"{where}/calls"))
+        for line in open(f"{where}/calls"):
+            match = re.match(r"100\.00\s+\S+\s+\S+\s+(\d+)", line)
+            if match:
+                totals.append(int(match.group(1)))
+    if len(totals) != 2:
+        raise Failed(f"strace counted {len(totals)} processes instead of two")
+    return sum(totals)
+
+
+def calls_per_message(row, runner):
+    """Both sides together; what starting and ending cost is taken off by a second, shorter run."""
+    few, many = min(2000, row.count // 4), min(row.count, 200000 if row.unit == "messages/s" else 6000)
+    return max(0.0, counted_calls(row, runner, many) - counted_calls(row, runner, few)) / (many - few)
+
+
+def machine():
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    return {"cpu": cpu, "cores": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()[0]}
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+
+
+def line(result):
+    sign = "<=" if result["at_most"] else ">="
+    calls = f"{result['calls']:.3f}" if result.get("calls") is not None else "-"
+    if result.get("calls_target"):
+        calls += f" (<= {result['calls_target']})"
+    verdict = "reached" if result["reached"] else "missed"
+    return [result["name"], result["crc"], f"{number(result['ours'])} {result['unit']}", number(result["tcp"]), f"{result['ratio']:.2f}",
+            f"{sign} {result['target']:.2f}", verdict, number(result["p99"]) if "p99" in result else "-", calls,
+            number(result["server_ns"]), number(result["client_ns"])]
+
+
+HEAD = ["row", "CRC", "swrnic", "plain TCP", "ratio", "target", "", "p99 us", "syscalls/message", "server CPU ns", "client CPU ns"]
+
+
+PEER_HEAD = ["row", "swrnic", "peer", "", "ratio", ""]
+
+
+def table(head, body):
+    lines = [head, *body]
+    widths = [max(len(row[column]) for row in lines) for column in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("--build", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", type=int, default=5, help="interleaved pairs for each row (default 5)")
+    parser.add_argument("--only", default="", help="rows whose name holds this")
+    parser.add_argument("--peers", action="store_true", help="also beside UCX and libfabric over TCP")
+    parser.add_argument("--no-calls", action="store_true", help="do not count system calls (strace)")
+    parser.add_argument("--output", type=pathlib.Path, help="directory for bench.json, bench.txt and bench.svg")
+    parser.add_argument("--check", action="store_true", help="exit code 1 when a row misses its target")
+    options = parser.parse_args()
+
+    runner = Runner(f"{options.build}/bin/swrnic", f"{options.build}/bin/rawtcp")
+    rows = [row for row in ROWS if options.only in row.name]
+    if not rows and not options.peers:
+        parser.error(f"no row is called {options.only}")
+    results = []
+    for index, row in enumerate(rows, 1):
+        print(f"[{index}/{len(rows)}] {row.name}", file=sys.stderr, flush=True)
+        result = measure(row, runner, options.pairs)
+        if not options.no_calls and row.size:
+            result["calls"] = calls_per_message(row, runner)
+            if row.calls:
+                result["calls_target"] = row.calls
+                result["reached"] = result["reached"] and result["calls"] <= row.calls
+        results.append(result)
+
+    text = table(HEAD, [line(result) for result in results]) if results else ""
+    beside = []
+    for peer in peers() if options.peers else []:
+        print(f"{peer.ours.name} beside {peer.name}", file=sys.stderr, flush=True)
+        beside.append(measure_peer(peer, runner, options.pairs))
+    if beside:
+        text += "\n\n" + table(PEER_HEAD, [peer_line(result) for result in beside])
+    about = machine()
+    where = f"{about['cpu']}, {about['cores']} cores, Linux {about['kernel']}, load {about['load']:.1f}, loopback, medians of {options.pairs} pairs"
+    print(f"{where}\n\n{text}")
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "bench.json").write_text(json.dumps({"machine": about, "rows": results, "peers": beside}, indent=1))
+        (options.output / "bench.txt").write_text(f"{where}\n\n{text}\n")
+        if results:
+            plot(results, options.output / "bench.svg")
+    missed = not all(result["reached"] for result in results) or not all(result["ahead"] for result in beside)
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Failed, subprocess.TimeoutExpired) as failure:
+        sys.exit(f"bench: {failure}")

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How swrnicd serves the QPs of consumers in the kernel: ioctls on the event file (swrnic-abi.h) of an ordinary context.
+ *
+ * The kernel owns the queues, the memory and the completions; the daemon owns the streams. Neither maps anything of the other. The
+ * daemon names local memory by (QP, queue, WQE sequence, offset) and tagged memory by (STag, TO), never by lkey and address; the
+ * module checks each name against what it holds itself, at the moment of each copy. A sequence counts the requests of one queue
+ * from 0.
+ *
+ * QP_CONNECTED, QP_DISCONNECT, QP_ERROR, QP_READY, QP_CLOSED and COUNTED are as for the QPs of a process. One record is new:
+ * SWRNIC_DOWN_QP_WORK, raised after a request was posted and not fetched.
+ *
+ * All calls: ENOTTY by another module; EACCES with other credentials than those that opened the file; EINVAL for a QP that the file
+ * does not serve, and for a field that is out of range; EIO after the device has gone.
+ */
+#ifndef SWRNIC_SERVE_H
+#define SWRNIC_SERVE_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/* read() of the event file: u is empty. The QP has requests to be fetched. */
+#define SWRNIC_DOWN_QP_WORK 4
+
+enum swrnic_queue {
+	SWRNIC_QUEUE_SEND = 0,
+	SWRNIC_QUEUE_RECV = 1,
+};
+
+/*
+ * From now on the kernel's QPs of this device are made for this file. EPERM without CAP_NET_ADMIN in the initial user namespace;
+ * EBUSY while another file serves.
+ */
+#define SWRNIC_IOC_SERVE _IO('s', 0x80)
+
+/* What the daemon must know to make a QP of its own: after QP_CONNECTED. */
+struct swrnic_qp_info {
+	__u32 qpn;
+	__u32 access; /* enum ib_access_flags: what the QP lets its peer do */
+	__u32 max_send_wr;
+	__u32 max_recv_wr;
+	__u32 reserved[4];
+};
+
+#define SWRNIC_IOC_QP_INFO _IOWR('s', 0x81, struct swrnic_qp_info)
+
+enum swrnic_wqe_opcode {
+	SWRNIC_WQE_RECV = 0,
+	SWRNIC_WQE_SEND = 1,
+	SWRNIC_WQE_SEND_INV = 2, /* remote_stag: to be invalidated at the peer */
+	SWRNIC_WQE_WRITE = 3,
+	SWRNIC_WQE_READ = 4,  /* what READ_WITH_INV invalidates here is invalidated when it completes, by the module */
+	SWRNIC_WQE_LOCAL = 5, /* REG_MR or LOCAL_INV: SWRNIC_IOC_EXECUTE in its turn, nothing on the wire */
+};
+
+#define SWRNIC_WQE_FENCE (1u << 0)
+#define SWRNIC_WQE_SOLICITED (1u << 1)
+
+/* A request as far as the stream is concerned. Which of them get a CQE is the module's business: the daemon completes each. */
+struct swrnic_wqe {
+	__u64 sequence;
+	__u64 remote_to;   /* WRITE, READ */
+	__u32 remote_stag; /* WRITE, READ, SEND_INV */
+	__u32 length;	   /* octets of its memory */
+	__u16 opcode;	   /* enum swrnic_wqe_opcode */
+	__u16 flags;	   /* SWRNIC_WQE_* */
+	__u32 reserved;
+};
+
+/* Takes the next requests of a queue. Fewer than max: there are no more at present. */
+struct swrnic_fetch {
+	__u32 qpn;
+	__u32 queue; /* enum swrnic_queue */
+	__u64 wqes;  /* out: struct swrnic_wqe[max] */
+	__u32 max;
+	__u32 count; /* out */
+};
+
+#define SWRNIC_IOC_FETCH _IOWR('s', 0x82, struct swrnic_fetch)
+
+enum swrnic_name_kind {
+	SWRNIC_NAME_SEND = 0,	/* the octets of a request of the send queue; id: its sequence */
+	SWRNIC_NAME_RECV = 1,	/* of a receive; id: its sequence */
+	SWRNIC_NAME_TAGGED = 2, /* id: STag */
+};
+
+struct swrnic_name {
+	__u64 id;
+	__u64 offset; /* octets into the request's memory; TAGGED: TO */
+	__u32 length; /* octets, not 0 */
+	__u32 kind;   /* enum swrnic_name_kind */
+};
+
+/*
+ * The answer of CHECK, and of COPY in `error`: what the stream's Terminate is made of. In DDP-31's order. For names of requests
+ * INVALID_STAG also says that the request is not outstanding, or not of a kind to be so used.
+ */
+enum swrnic_name_error {
+	SWRNIC_NAME_OK = 0,
+	SWRNIC_NAME_INVALID_STAG = 1,
+	SWRNIC_NAME_WRONG_PD = 2,
+	SWRNIC_NAME_ACCESS = 3,
+	SWRNIC_NAME_WRAP = 4,
+	SWRNIC_NAME_BOUNDS = 5,
+};
+
+enum swrnic_copy_direction {
+	SWRNIC_COPY_IN = 0,  /* named memory to the daemon's: of a SEND or WRITE request, or remotely readable */
+	SWRNIC_COPY_OUT = 1, /* the daemon's to named memory: of a receive or a READ request, or remotely writable */
+};
+
+/*
+ * Moves octets between one run of the daemon's memory and named memory. Each name is checked anew while it is used; what is flushed
+ * or invalidated meanwhile is not touched any more when the flush or invalidation is complete. No wait for the network. EFAULT: the
+ * daemon's own memory.
+ */
+struct swrnic_copy {
+	__u32 qpn;
+	__u32 direction; /* enum swrnic_copy_direction */
+	__u64 memory;	 /* as many octets as all names together */
+	__u64 names;	 /* struct swrnic_name[count] */
+	__u32 count;
+	__u32 error; /* out: enum swrnic_name_error, of the first bad name; those before it are moved */
+};
+
+#define SWRNIC_IOC_COPY _IOWR('s', 0x83, struct swrnic_copy)
+
+/* The same checks for one name, with nothing moved. */
+struct swrnic_check {
+	__u32 qpn;
+	__u32 direction;
+	struct swrnic_name name;
+	__u32 error; /* out */
+	__u32 reserved;
+};
+
+#define SWRNIC_IOC_CHECK _IOWR('s', 0x84, struct swrnic_check)
+
+/* Executes the oldest fetched request of the send queue that is not executed, a LOCAL one. Its completion is reported as any other.
+ */
+struct swrnic_execute {
+	__u32 qpn;
+	__u32 error; /* out: not 0: it is to complete with MW_BIND_ERR */
+	__u64 sequence;
+};
+
+#define SWRNIC_IOC_EXECUTE _IOWR('s', 0x85, struct swrnic_execute)
+
+/* The peer's Send with Invalidate has come whole. */
+struct swrnic_invalidate {
+	__u32 qpn;
+	__u32 stag;
+	__u32 error; /* out: enum swrnic_name_error */
+	__u32 reserved;
+};
+
+#define SWRNIC_IOC_INVALIDATE _IOWR('s', 0x86, struct swrnic_invalidate)
+
+/*
+ * The oldest outstanding request of a queue is done. status: enum ib_wc_status; not 0 ends the QP: the module flushes what is left
+ * itself, and what is reported of it after that is taken for nothing. READs complete in their order with all the others.
+ */
+struct swrnic_done {
+	__u64 sequence;
+	__u32 queue;
+	__u32 status;
+	__u32 length;	   /* RECV: of the message */
+	__u32 invalidated; /* RECV: STag that came with it, with SWRNIC_DONE_INVALIDATED */
+	__u32 flags;
+	__u32 vendor_err;
+};
+
+#define SWRNIC_DONE_SOLICITED (1u << 0)
+#define SWRNIC_DONE_INVALIDATED (1u << 1)
+
+struct swrnic_complete {
+	__u32 qpn;
+	__u32 count; /* in: how many; out: how many were taken */
+	__u64 done;  /* struct swrnic_done[count] */
+};
+
+#define SWRNIC_IOC_COMPLETE _IOWR('s', 0x87, struct swrnic_complete)
+
+#endif /* SWRNIC_SERVE_H */

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Queues of consumers in the kernel: posted to from any context, flushed by the module alone, whatever the daemon does. In ERR both
+ * queues are empty, and what is posted completes at once.
+ */
+#include "kverbs.h"
+
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+
+/* ---- rings ------------------------------------------------------------------------------------------------------------- */
+
+static int ring_create(struct swr_kring *ring, u32 depth, u32 max_sge)
+{
+	u32 size = roundup_pow_of_two(max(depth, 1U));
+
+	ring->stride = ALIGN(sizeof(struct swr_kwqe) + max_sge * sizeof(struct ib_sge), 8);
+	ring->mask = size - 1;
+	ring->depth = depth;
+	ring->max_sge = max_sge;
+	ring->wqes = kvcalloc(size, ring->stride, GFP_KERNEL);
+	return ring->wqes ? 0 : -ENOMEM;
+}
+
+struct swr_kwqe *swr_kring_at(const struct swr_kring *ring, u64 sequence)
+{
+	return ring->wqes + (size_t)(sequence & ring->mask) * ring->stride;
+}
+
+int swr_kqp_create(struct swr_qp *qp, struct ib_qp_init_attr *attr)
+{
+	struct swr_kqp *kqp = kzalloc(sizeof(*kqp), GFP_KERNEL);
+
+	if (!kqp)
+		return -ENOMEM;
+	qp->kernel = kqp;
+	kqp->cq[SWRNIC_QUEUE_SEND] = to_swr_cq(attr->send_cq);
+	kqp->cq[SWRNIC_QUEUE_RECV] = to_swr_cq(attr->recv_cq);
+	if (!ring_create(&kqp->ring[SWRNIC_QUEUE_SEND], attr->cap.max_send_wr, attr->cap.max_send_sge) &&
+	    !ring_create(&kqp->ring[SWRNIC_QUEUE_RECV], attr->cap.max_recv_wr, attr->cap.max_recv_sge))
+		return 0;
+	swr_kqp_free(qp);
+	return -ENOMEM;
+}
+
+void swr_kqp_free(struct swr_qp *qp)
+{
+	struct swr_kqp *kqp = qp->kernel;
+
+	kvfree(kqp->ring[SWRNIC_QUEUE_SEND].wqes);
+	kvfree(kqp->ring[SWRNIC_QUEUE_RECV].wqes);
+	kfree(kqp);
+	qp->kernel = NULL;
+}
+
+/* ---- completions ------------------------------------------------------------------------------------------------------- */
+
+static enum ib_wc_opcode wc_opcode(enum ib_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IB_WR_RDMA_WRITE:
+		return IB_WC_RDMA_WRITE;
+	case IB_WR_RDMA_READ:
+	case IB_WR_RDMA_READ_WITH_INV:
+		return IB_WC_RDMA_READ;
+	case IB_WR_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
+	case IB_WR_REG_MR:
+		return IB_WC_REG_MR;
+	default:
+		return IB_WC_SEND;
+	}
+}
+
+void swr_kqp_wake(struct swr_qp *qp, const struct swr_wakes *wakes)
+{
+	enum swrnic_queue queue;
+
+	for (queue = SWRNIC_QUEUE_SEND; queue <= SWRNIC_QUEUE_RECV; queue++)
+		if (wakes->cq[queue])
+			swr_kcq_wake(qp->kernel->cq[queue], wakes->cq[queue]);
+}
+
+static void add_cqe_locked(struct swr_qp *qp, enum swrnic_queue queue, struct ib_wc *wc, bool solicited, struct swr_wakes *wakes)
+{
+	wc->qp = &qp->ibqp;
+	wc->port_num = 1;
+	wakes->cq[queue] |= swr_kcq_add(qp->kernel->cq[queue], wc, solicited);
+}
+
+/* The oldest of a queue is done. result: its status, and of a receive what has come. */
+void swr_kqp_complete_locked(struct swr_qp *qp, enum swrnic_queue queue, const struct ib_wc *result, bool solicited,
+			     struct swr_wakes *wakes)
+{
+	struct swr_kring *ring = &qp->kernel->ring[queue];
+	struct swr_kwqe *wqe = swr_kring_at(ring, ring->head++);
+	struct ib_wc wc = *result;
+
+	ring->fetched = max(ring->fetched, ring->head);
+	if (wc.status == IB_WC_SUCCESS && !(wqe->flags & SWR_KWQE_SIGNALLED))
+		return;
+	wc.wr_id = wqe->wr_id;
+	wc.opcode = queue == SWRNIC_QUEUE_RECV ? IB_WC_RECV : wc_opcode(wqe->opcode);
+	if (queue == SWRNIC_QUEUE_SEND)
+		wc.byte_len = wqe->length;
+	add_cqe_locked(qp, queue, &wc, solicited, wakes);
+}
+
+static void flush_locked(struct swr_qp *qp, enum swrnic_queue queue, struct swr_wakes *wakes)
+{
+	static const struct ib_wc flushed = { .status = IB_WC_WR_FLUSH_ERR };
+	struct swr_kring *ring = &qp->kernel->ring[queue];
+
+	while (ring->head != ring->tail)
+		swr_kqp_complete_locked(qp, queue, &flushed, false, wakes);
+}
+
+void swr_kqp_fail_locked(struct swr_qp *qp, struct swr_wakes *wakes)
+{
+	qp->state = IB_QPS_ERR;
+	flush_locked(qp, SWRNIC_QUEUE_SEND, wakes);
+	flush_locked(qp, SWRNIC_QUEUE_RECV, wakes);
+}
+
+void swr_kqp_fail(struct swr_qp *qp)
+{
+	struct swr_wakes wakes = {};
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	swr_kqp_fail_locked(qp, &wakes);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	swr_kqp_wake(qp, &wakes);
+}
+
+/* Without a word. */
+void swr_kqp_reset_locked(struct swr_qp *qp)
+{
+	enum swrnic_queue queue;
+
+	for (queue = SWRNIC_QUEUE_SEND; queue <= SWRNIC_QUEUE_RECV; queue++) {
+		struct swr_kring *ring = &qp->kernel->ring[queue];
+
+		ring->head = ring->tail;
+		ring->fetched = ring->tail;
+	}
+	qp->kernel->served = false;
+}
+
+bool swr_kqp_running_locked(const struct swr_qp *qp)
+{
+	return qp->kernel->served && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET;
+}
+
+static bool unfetched(const struct swr_kring *ring)
+{
+	return ring->fetched != ring->tail;
+}
+
+void swr_kqp_serve(struct swr_qp *qp)
+{
+	const struct swr_kring *ring = qp->kernel->ring;
+	bool work;
+
+	spin_lock_irq(&qp->lock);
+	qp->kernel->served = true;
+	work = unfetched(&ring[SWRNIC_QUEUE_SEND]) || unfetched(&ring[SWRNIC_QUEUE_RECV]);
+	spin_unlock_irq(&qp->lock);
+	if (work)
+		swr_file_tell(qp, SWR_PENDING_WORK);
+}
+
+bool swr_kqp_waits(struct swr_qp *qp)
+{
+	const struct swr_kring *ring = &qp->kernel->ring[SWRNIC_QUEUE_SEND];
+	bool waits;
+
+	spin_lock_irq(&qp->lock);
+	waits = swr_kqp_running_locked(qp) && ring->head != ring->tail;
+	spin_unlock_irq(&qp->lock);
+	return waits;
+}
+
+/* ---- posting ----------------------------------------------------------------------------------------------------------- */
+
+static int take_sges(const struct swr_kring *ring, struct swr_kwqe *wqe, const struct ib_sge *sge, int nr_sge)
+{
+	u32 length = 0;
+	int i;
+
+	if (nr_sge < 0 || nr_sge > ring->max_sge)
+		return -EINVAL;
+	for (i = 0; i < nr_sge; i++) {
+		if (check_add_overflow(length, sge[i].length, &length))
+			return -EINVAL;
+		wqe->sge[i] = sge[i];
+	}
+	wqe->length = length;
+	wqe->nr_sge = nr_sge;
+	return 0;
+}
+
+static int take_opcode(struct swr_kwqe *wqe, const struct ib_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_SEND:
+		return 0;
+	case IB_WR_SEND_WITH_INV:
+		wqe->remote_stag = wr->ex.invalidate_rkey;
+		return 0;
+	case IB_WR_RDMA_READ_WITH_INV:
+		/* The core's rdma_rw_ctx_wrs() gives the region a new key after it has noted the old one in the request. */
+		wqe->stag = wqe->nr_sge ? wqe->sge[0].lkey : wr->ex.invalidate_rkey;
+		fallthrough;
+	case IB_WR_RDMA_READ:
+	case IB_WR_RDMA_WRITE:
+		wqe->remote_stag = rdma_wr(wr)->rkey;
+		wqe->remote_to = rdma_wr(wr)->remote_addr;
+		return 0;
+	case IB_WR_LOCAL_INV:
+		wqe->stag = wr->ex.invalidate_rkey;
+		return wr->num_sge ? -EINVAL : 0;
+	case IB_WR_REG_MR:
+		/* The region by its number: it may be gone when it is the request's turn. */
+		wqe->stag = reg_wr(wr)->key;
+		wqe->access = reg_wr(wr)->access;
+		wqe->remote_to = reg_wr(wr)->mr->iova; /* consumers choose it after map_mr_sg */
+		return wr->num_sge || (reg_wr(wr)->mr->rkey ^ reg_wr(wr)->key) >> 8 ? -EINVAL : 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int take_send(const struct swr_qp *qp, struct swr_kring *ring, const struct ib_send_wr *wr)
+{
+	struct swr_kwqe *wqe = swr_kring_at(ring, ring->tail);
+	int error;
+
+	if (ring->tail - ring->head >= ring->depth)
+		return -ENOMEM;
+	if (wr->send_flags & IB_SEND_INLINE)
+		return -EINVAL;
+	memset(wqe, 0, sizeof(*wqe));
+	error = take_sges(ring, wqe, wr->sg_list, wr->num_sge);
+	if (!error)
+		error = take_opcode(wqe, wr);
+	if (error)
+		return error;
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	if ((wr->send_flags & IB_SEND_SIGNALED) || qp->sq_sig_type == IB_SIGNAL_ALL_WR)
+		wqe->flags |= SWR_KWQE_SIGNALLED;
+	if (wr->send_flags & IB_SEND_FENCE)
+		wqe->flags |= SWR_KWQE_FENCE;
+	if (wr->send_flags & IB_SEND_SOLICITED)
+		wqe->flags |= SWR_KWQE_SOLICITED;
+	ring->tail++;
+	return 0;
+}
+
+static int take_recv(struct swr_kring *ring, const struct ib_recv_wr *wr)
+{
+	struct swr_kwqe *wqe = swr_kring_at(ring, ring->tail);
+	int error;
+
+	if (ring->tail - ring->head >= ring->depth)
+		return -ENOMEM;
+	memset(wqe, 0, sizeof(*wqe));
+	error = take_sges(ring, wqe, wr->sg_list, wr->num_sge);
+	if (error)
+		return error;
+	wqe->wr_id = wr->wr_id;
+	wqe->flags = SWR_KWQE_SIGNALLED;
+	ring->tail++;
+	return 0;
+}
+
+static void flush_posted_locked(struct swr_qp *qp, enum swrnic_queue queue, u64 wr_id, enum ib_wc_opcode opcode,
+				struct swr_wakes *wakes)
+{
+	struct ib_wc wc = { .wr_id = wr_id, .status = IB_WC_WR_FLUSH_ERR, .opcode = opcode };
+
+	add_cqe_locked(qp, queue, &wc, false, wakes);
+}
+
+static int post_send_locked(struct swr_qp *qp, const struct ib_send_wr **wr, struct swr_wakes *wakes)
+{
+	struct swr_kring *ring = &qp->kernel->ring[SWRNIC_QUEUE_SEND];
+	int error;
+
+	for (; *wr && qp->state == IB_QPS_ERR; *wr = (*wr)->next)
+		flush_posted_locked(qp, SWRNIC_QUEUE_SEND, (*wr)->wr_id, wc_opcode((*wr)->opcode), wakes);
+	if (*wr && qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+		return -EINVAL;
+	for (; *wr; *wr = (*wr)->next) {
+		error = take_send(qp, ring, *wr);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int post_recv_locked(struct swr_qp *qp, const struct ib_recv_wr **wr, struct swr_wakes *wakes)
+{
+	struct swr_kring *ring = &qp->kernel->ring[SWRNIC_QUEUE_RECV];
+	int error;
+
+	for (; *wr && qp->state == IB_QPS_ERR; *wr = (*wr)->next)
+		flush_posted_locked(qp, SWRNIC_QUEUE_RECV, (*wr)->wr_id, IB_WC_RECV, wakes);
+	if (*wr && qp->state == IB_QPS_RESET)
+		return -EINVAL;
+	for (; *wr; *wr = (*wr)->next) {
+		error = take_recv(ring, *wr);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Has there been nothing to be fetched before, and is there now? */
+static bool to_be_told(const struct swr_qp *qp, enum swrnic_queue queue, bool had)
+{
+	return qp->kernel->served && !had && unfetched(&qp->kernel->ring[queue]);
+}
+
+int swr_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+	struct swr_wakes wakes = {};
+	unsigned long flags;
+	bool had, tell;
+	int error;
+
+	if (!qp->kernel) {
+		*bad = wr;
+		return -EOPNOTSUPP; /* a process's data path is its own */
+	}
+	spin_lock_irqsave(&qp->lock, flags);
+	had = unfetched(&qp->kernel->ring[SWRNIC_QUEUE_SEND]);
+	error = post_send_locked(qp, &wr, &wakes);
+	tell = to_be_told(qp, SWRNIC_QUEUE_SEND, had);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (error)
+		*bad = wr;
+	if (tell)
+		swr_file_tell(qp, SWR_PENDING_WORK);
+	swr_kqp_wake(qp, &wakes);
+	return error;
+}
+
+int swr_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+	struct swr_wakes wakes = {};
+	unsigned long flags;
+	bool had, tell;
+	int error;
+
+	if (!qp->kernel) {
+		*bad = wr;
+		return -EOPNOTSUPP;
+	}
+	spin_lock_irqsave(&qp->lock, flags);
+	had = unfetched(&qp->kernel->ring[SWRNIC_QUEUE_RECV]);
+	error = post_recv_locked(qp, &wr, &wakes);
+	tell = to_be_told(qp, SWRNIC_QUEUE_RECV, had);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (error)
+		*bad = wr;
+	if (tell)
+		swr_file_tell(qp, SWR_PENDING_WORK);
+	swr_kqp_wake(qp, &wakes);
+	return error;
+}

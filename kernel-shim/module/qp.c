@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Queue pairs: numbers, attributes, who refers to them, and which connection they carry. */
+#include "kverbs.h"
+
+#include <linux/random.h>
+
+/* ---- references -------------------------------------------------------------------------------------------------------- */
+
+static void qp_release(struct kref *kref)
+{
+	complete(&container_of(kref, struct swr_qp, kref)->free);
+}
+
+void swr_qp_get(struct swr_qp *qp)
+{
+	kref_get(&qp->kref);
+}
+
+void swr_qp_put(struct swr_qp *qp)
+{
+	kref_put(&qp->kref, qp_release);
+}
+
+struct swr_qp *swr_qp_find(struct swr_device *dev, u32 qpn)
+{
+	struct swr_qp *qp;
+	unsigned long flags;
+
+	xa_lock_irqsave(&dev->qps, flags);
+	qp = xa_load(&dev->qps, qpn);
+	if (qp)
+		swr_qp_get(qp);
+	xa_unlock_irqrestore(&dev->qps, flags);
+	return qp;
+}
+
+/*
+ * iw_cm asks for a QP by whatever number a process names, and takes a reference in a call of its own, always the next. Between the
+ * two the QP's owner could destroy it, so the reference is taken by the first.
+ */
+struct ib_qp *swr_iw_get_qp(struct ib_device *ibdev, int qpn)
+{
+	struct swr_qp *qp = swr_qp_find(to_swr_device(ibdev), qpn);
+
+	return qp ? &qp->ibqp : NULL;
+}
+
+void swr_iw_add_ref(struct ib_qp *ibqp)
+{
+}
+
+void swr_iw_rem_ref(struct ib_qp *ibqp)
+{
+	swr_qp_put(to_swr_qp(ibqp));
+}
+
+/* ---- the connection ---------------------------------------------------------------------------------------------------- */
+
+struct swr_conn *swr_qp_conn(struct swr_qp *qp)
+{
+	struct swr_conn *conn;
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	conn = qp->conn;
+	if (conn)
+		swr_conn_get(conn);
+	spin_unlock_irqrestore(&qp->lock, flags);
+	return conn;
+}
+
+int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
+{
+	unsigned long flags;
+	int error = -EINVAL;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	if (!qp->conn && !qp->gone && !READ_ONCE(qp->file->closed) && (qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR)) {
+		swr_conn_get(conn);
+		qp->conn = conn;
+		error = 0;
+	}
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (error)
+		return error;
+	swr_qp_get(qp);
+	conn->qp = qp;
+	return 0;
+}
+
+void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn)
+{
+	unsigned long flags;
+
+	conn->qp = NULL;
+	spin_lock_irqsave(&qp->lock, flags);
+	WARN_ON(qp->conn != conn);
+	qp->conn = NULL;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	swr_conn_put(conn);
+	swr_qp_put(qp);
+}
+
+void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state)
+{
+	unsigned long flags;
+
+	if (qp->kernel && state == IB_QPS_ERR) {
+		swr_kqp_fail(qp);
+		return;
+	}
+	spin_lock_irqsave(&qp->lock, flags);
+	/* A consumer in the kernel may have ended it meanwhile. */
+	if (!qp->kernel || qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR)
+		qp->state = state;
+	spin_unlock_irqrestore(&qp->lock, flags);
+}
+
+void swr_qp_gone(struct swr_qp *qp)
+{
+	struct swr_conn *conn;
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->gone = true;
+	spin_unlock_irqrestore(&qp->lock, flags);
+	if (qp->kernel)
+		swr_kqp_fail(qp);
+	conn = swr_qp_conn(qp);
+	if (!conn)
+		return;
+	/*
+	 * Destroyed by another than the process itself, the device goes away; or it is the kernel's: the stream must not go on
+	 * without it.
+	 */
+	swr_conn_qp_gone(conn, task_tgid(current) != qp->file->owner);
+	swr_conn_put(conn);
+}
+
+/* ---- verbs ------------------------------------------------------------------------------------------------------------- */
+
+static bool startup_valid(const struct swrnic_create_qp_req *req)
+{
+	return req->crc_mode <= SWRNIC_CRC_OFF && req->fpdu_mode <= SWRNIC_FPDU_64K && req->mpa_rev >= 1 &&
+	       req->mpa_rev <= SWRNIC_MPA_MAX_REV && !req->reserved0 && !req->reserved[0] && !req->reserved[1];
+}
+
+static bool capacity_valid(const struct ib_qp_cap *cap)
+{
+	return cap->max_send_wr <= SWR_MAX_QP_WR && cap->max_recv_wr <= SWR_MAX_QP_WR && cap->max_send_sge <= SWR_MAX_SGE &&
+	       cap->max_recv_sge <= SWR_MAX_SGE && cap->max_inline_data <= SWR_MAX_INLINE;
+}
+
+/* Random, so that nobody guesses a neighbour's; 0 and 1 have a meaning of their own elsewhere. */
+static int number_qp(struct swr_qp *qp)
+{
+	unsigned int tries;
+	int error;
+	u32 qpn;
+
+	for (tries = 0; tries < 1000; tries++) {
+		qpn = get_random_u32() & 0xffffff;
+		if (qpn < 2)
+			continue;
+		qp->ibqp.qp_num = qpn;
+		error = xa_insert_irq(&qp->dev->qps, qpn, qp, GFP_KERNEL_ACCOUNT);
+		if (error != -EBUSY)
+			return error;
+	}
+	return -ENOMEM;
+}
+
+static int prepare_process_qp(struct swr_qp *qp, struct ib_udata *udata)
+{
+	int error = swr_take_driver_data(udata, &qp->startup, sizeof(qp->startup));
+
+	if (error)
+		return error;
+	if (!startup_valid(&qp->startup))
+		return -EINVAL;
+	qp->file = rdma_udata_to_drv_context(udata, struct swr_ucontext, ibucontext)->file;
+	swr_unread_init_async(&qp->unread, (struct ib_uobject *)qp->ibqp.uobject);
+	return 0;
+}
+
+static int prepare_kernel_qp(struct swr_qp *qp, struct ib_qp_init_attr *attr)
+{
+	int error;
+
+	if (attr->srq)
+		return -EOPNOTSUPP;
+	if (attr->cap.max_inline_data || !to_swr_cq(attr->send_cq)->kernel || !to_swr_cq(attr->recv_cq)->kernel)
+		return -EINVAL;
+	qp->startup.mpa_rev = SWRNIC_MPA_MAX_REV;
+	qp->file = swr_server_get(qp->dev);
+	if (!qp->file) {
+		pr_warn_ratelimited("%s: swrnicd does not run: no queue pair for a consumer in the kernel\n",
+				    dev_name(&qp->dev->ibdev.dev));
+		return -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
+	}
+	error = swr_kqp_create(qp, attr);
+	if (error)
+		swr_file_put(qp->file);
+	return error;
+}
+
+static void free_kernel_qp(struct swr_qp *qp)
+{
+	if (!qp->kernel)
+		return;
+	swr_kqp_free(qp);
+	swr_file_put(qp->file);
+}
+
+/* After it can be found, the file may have gone already, and then nobody told it so. */
+static int publish(struct swr_qp *qp)
+{
+	int error = xa_insert_irq(&qp->file->qps, qp->ibqp.qp_num, qp, GFP_KERNEL_ACCOUNT);
+
+	if (error || !qp->kernel)
+		return error;
+	spin_lock_irq(&qp->file->lock);
+	if (qp->file->dead || qp->file->closed)
+		error = -ENETDOWN;
+	spin_unlock_irq(&qp->file->lock);
+	if (error)
+		xa_erase_irq(&qp->file->qps, qp->ibqp.qp_num);
+	return error;
+}
+
+int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+	int error;
+
+	if (attr->qp_type != IB_QPT_RC || attr->create_flags)
+		return -EOPNOTSUPP;
+	if (!attr->send_cq || !attr->recv_cq || !capacity_valid(&attr->cap))
+		return -EINVAL;
+	qp->dev = to_swr_device(ibqp->device);
+	qp->cap = attr->cap;
+	qp->sq_sig_type = attr->sq_sig_type;
+	qp->state = IB_QPS_RESET;
+	kref_init(&qp->kref);
+	init_completion(&qp->free);
+	spin_lock_init(&qp->lock);
+	INIT_LIST_HEAD(&qp->pending_link);
+	error = udata ? prepare_process_qp(qp, udata) : prepare_kernel_qp(qp, attr);
+	if (error)
+		return error;
+	error = swr_count_up(ibqp->device, SWR_QPS);
+	if (error)
+		goto unmake;
+	error = number_qp(qp);
+	if (error)
+		goto uncount;
+	error = publish(qp);
+	if (!error)
+		return 0;
+	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
+	/* Somebody may have found it by its number. */
+	swr_qp_gone(qp);
+	swr_file_forget(qp);
+	swr_qp_put(qp);
+	wait_for_completion(&qp->free);
+uncount:
+	swr_count_down(ibqp->device, SWR_QPS);
+unmake:
+	free_kernel_qp(qp);
+	return error;
+}
+
+/* What iw_cm wants by modify_qp, from the user's thread or a worker: the stream's end, by the process that drives it. */
+static void order(struct swr_qp *qp, enum ib_qp_state state)
+{
+	struct swr_conn *conn = swr_qp_conn(qp);
+
+	if (!conn)
+		return;
+	swr_file_tell(qp, state == IB_QPS_SQD ? SWR_PENDING_DISCONNECT : SWR_PENDING_ERROR);
+	swr_conn_put(conn);
+}
+
+static void abort_startup(struct swr_qp *qp)
+{
+	struct swr_conn *conn = swr_qp_conn(qp);
+
+	if (!conn)
+		return;
+	mutex_lock(&conn->lock);
+	/* A live stream is the engine's to end. */
+	if (conn->state < SWR_CONN_QUEUED)
+		swr_conn_fail_locked(conn, -ECONNABORTED);
+	mutex_unlock(&conn->lock);
+	swr_conn_put(conn);
+}
+
+int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+	bool abort = false;
+	int error = 0;
+
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	if ((mask & IB_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SWR_MAX_READS)
+		return -EINVAL;
+	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > SWR_MAX_READS)
+		return -EINVAL;
+	if ((mask & IB_QP_STATE) && !udata && (attr->qp_state == IB_QPS_SQD || attr->qp_state == IB_QPS_ERR)) {
+		order(qp, attr->qp_state);
+		if (qp->kernel && attr->qp_state == IB_QPS_ERR) {
+			swr_kqp_fail(qp);
+			abort_startup(qp);
+		}
+		return 0;
+	}
+	spin_lock_irq(&qp->lock);
+	if (mask & IB_QP_STATE) {
+		if (attr->qp_state > IB_QPS_ERR)
+			error = -EINVAL;
+		/* RTS is reached by MPA startup alone. */
+		if (attr->qp_state == IB_QPS_RTS && qp->state != IB_QPS_RTS)
+			error = -EINVAL;
+		/* It is flushed, and must stay so. */
+		if (qp->kernel && qp->state == IB_QPS_ERR && attr->qp_state != IB_QPS_RESET)
+			error = -EINVAL;
+		if (error)
+			goto out;
+		abort = attr->qp_state == IB_QPS_ERR || attr->qp_state == IB_QPS_RESET;
+		if (attr->qp_state == IB_QPS_RESET || attr->qp_state == IB_QPS_INIT)
+			qp->async_raised = 0;
+		if (qp->kernel && attr->qp_state == IB_QPS_RESET)
+			swr_kqp_reset_locked(qp);
+		qp->state = attr->qp_state;
+	}
+	if (mask & IB_QP_ACCESS_FLAGS)
+		qp->access = attr->qp_access_flags;
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
+		qp->ord = attr->max_rd_atomic;
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
+		qp->ird = attr->max_dest_rd_atomic;
+out:
+	spin_unlock_irq(&qp->lock);
+	if (abort)
+		abort_startup(qp);
+	if (abort && qp->kernel)
+		order(qp, IB_QPS_ERR);
+	return error;
+}
+
+int swr_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_qp_init_attr *init)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+
+	memset(attr, 0, sizeof(*attr));
+	memset(init, 0, sizeof(*init));
+	spin_lock_irq(&qp->lock);
+	attr->qp_state = qp->state;
+	attr->cur_qp_state = qp->state;
+	attr->qp_access_flags = qp->access;
+	attr->max_rd_atomic = qp->ord;
+	attr->max_dest_rd_atomic = qp->ird;
+	spin_unlock_irq(&qp->lock);
+	attr->port_num = 1;
+	attr->cap = qp->cap;
+	init->qp_context = ibqp->qp_context;
+	init->send_cq = ibqp->send_cq;
+	init->recv_cq = ibqp->recv_cq;
+	init->srq = ibqp->srq;
+	init->cap = qp->cap;
+	init->sq_sig_type = qp->sq_sig_type;
+	init->qp_type = ibqp->qp_type;
+	return 0;
+}
+
+int swr_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+
+	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
+	xa_erase_irq(&qp->file->qps, ibqp->qp_num);
+	swr_qp_gone(qp);
+	swr_file_forget(qp);
+	swr_qp_put(qp);
+	/* iw_cm lets go when it has worked on the last event, which the connection's end has just raised. */
+	wait_for_completion(&qp->free);
+	swr_count_down(ibqp->device, SWR_QPS);
+	free_kernel_qp(qp);
+	return 0;
+}

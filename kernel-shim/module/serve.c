@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The ioctls of the event file (kernel-shim/abi/swrnic-serve.h), and which file serves the QPs of consumers in the kernel. */
+#include "kverbs.h"
+
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#define MAX_NAMES 1024
+#define MAX_DONE 32768
+
+/* ---- who serves -------------------------------------------------------------------------------------------------------- */
+
+struct swr_file *swr_server_get(struct swr_device *dev)
+{
+	struct swr_file *file;
+
+	spin_lock_irq(&dev->server_lock);
+	file = dev->server;
+	if (file)
+		kref_get(&file->kref);
+	spin_unlock_irq(&dev->server_lock);
+	return file;
+}
+
+void swr_server_drop_locked(struct swr_file *file)
+{
+	struct swr_device *dev = file->dev;
+
+	if (!dev)
+		return;
+	spin_lock(&dev->server_lock);
+	if (dev->server == file) {
+		dev->server = NULL;
+		swr_file_put(file); /* never the last: the caller has one */
+	}
+	spin_unlock(&dev->server_lock);
+}
+
+/* ---- a daemon that stands still ---------------------------------------------------------------------------------------- */
+
+static void look_again(struct swr_file *file)
+{
+	queue_delayed_work(swr_wq, &file->watch, msecs_to_jiffies(SWR_SERVER_LOOK_MS));
+}
+
+static bool longer_than(unsigned long since, unsigned int ms)
+{
+	return time_after(jiffies, since + msecs_to_jiffies(ms));
+}
+
+static bool stands_still(struct swr_file *file)
+{
+	bool unread;
+
+	spin_lock_irq(&file->lock);
+	unread = !list_empty(&file->ready) && longer_than(file->told, SWR_SERVER_DEAD_MS);
+	spin_unlock_irq(&file->lock);
+	return unread && longer_than(READ_ONCE(file->called), SWR_SERVER_DEAD_MS);
+}
+
+/* Something to read, that a daemon reads if it lives. */
+static void probe(struct swr_file *file)
+{
+	struct swr_qp *qp;
+	unsigned long qpn;
+
+	xa_lock_irq(&file->qps);
+	xa_for_each(&file->qps, qpn, qp) {
+		if (!qp->kernel)
+			continue;
+		swr_qp_get(qp);
+		xa_unlock_irq(&file->qps);
+		if (swr_kqp_waits(qp))
+			swr_file_tell(qp, SWR_PENDING_WORK);
+		swr_qp_put(qp);
+		xa_lock_irq(&file->qps);
+	}
+	xa_unlock_irq(&file->qps);
+}
+
+/* The close of the file waits for it. */
+void swr_server_watch(struct work_struct *work)
+{
+	struct swr_file *file = container_of(to_delayed_work(work), struct swr_file, watch);
+
+	if (READ_ONCE(file->dead) || READ_ONCE(file->closed))
+		return;
+	if (stands_still(file)) {
+		pr_warn_ratelimited("swrnicd (process %d) stands still: the kernel's queue pairs end\n", pid_nr(file->owner));
+		swr_file_end_qps(file);
+	} else if (longer_than(READ_ONCE(file->called), SWR_SERVER_PROBE_MS)) {
+		probe(file);
+	}
+	look_again(file);
+}
+
+/* ---- serving ----------------------------------------------------------------------------------------------------------- */
+
+static int serve(struct swr_file *file)
+{
+	struct swr_device *dev;
+	int error = -EIO;
+
+	if (!capable(CAP_NET_ADMIN))
+		return -EPERM;
+	spin_lock_irq(&file->lock);
+	dev = file->dead ? NULL : file->dev;
+	if (dev) {
+		error = -EBUSY;
+		spin_lock(&dev->server_lock);
+		if (!dev->server) {
+			kref_get(&file->kref);
+			dev->server = file;
+			error = 0;
+		}
+		spin_unlock(&dev->server_lock);
+	}
+	spin_unlock_irq(&file->lock);
+	if (!error)
+		look_again(file);
+	return error;
+}
+
+/* With a reference, or NULL. Not to be kept over a copy from or to the daemon's memory. */
+static struct swr_qp *served_qp(struct swr_file *file, u32 qpn)
+{
+	struct swr_qp *qp = swr_file_qp(file, qpn);
+
+	if (qp && !qp->kernel) {
+		swr_qp_put(qp);
+		return NULL;
+	}
+	return qp;
+}
+
+/* ---- small ones -------------------------------------------------------------------------------------------------------- */
+
+static int qp_info(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_qp_info info;
+	struct swr_qp *qp;
+
+	if (copy_from_user(&info, argument, sizeof(info)))
+		return -EFAULT;
+	qp = served_qp(file, info.qpn);
+	if (!qp)
+		return -EINVAL;
+	memset(&info, 0, sizeof(info));
+	info.qpn = qp->ibqp.qp_num;
+	info.max_send_wr = qp->cap.max_send_wr;
+	info.max_recv_wr = qp->cap.max_recv_wr;
+	spin_lock_irq(&qp->lock);
+	info.access = qp->access;
+	spin_unlock_irq(&qp->lock);
+	swr_qp_put(qp);
+	return copy_to_user(argument, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static int execute(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_execute execute;
+	struct swr_qp *qp;
+	int error;
+
+	if (copy_from_user(&execute, argument, sizeof(execute)))
+		return -EFAULT;
+	qp = served_qp(file, execute.qpn);
+	if (!qp)
+		return -EINVAL;
+	error = swr_kqp_execute(qp, execute.sequence, &execute.error);
+	swr_qp_put(qp);
+	if (error)
+		return error;
+	return copy_to_user(argument, &execute, sizeof(execute)) ? -EFAULT : 0;
+}
+
+static int invalidate(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_invalidate invalidate;
+	struct swr_qp *qp;
+
+	if (copy_from_user(&invalidate, argument, sizeof(invalidate)))
+		return -EFAULT;
+	if (invalidate.reserved)
+		return -EINVAL;
+	qp = served_qp(file, invalidate.qpn);
+	if (!qp)
+		return -EINVAL;
+	invalidate.error = swr_kqp_invalidate(qp, invalidate.stag);
+	swr_qp_put(qp);
+	return copy_to_user(argument, &invalidate, sizeof(invalidate)) ? -EFAULT : 0;
+}
+
+/* ---- FETCH ------------------------------------------------------------------------------------------------------------- */
+
+#define FETCH_BATCH 8
+
+/* A handful of requests: how many there were, or an error. What did not reach the daemon it has not fetched. */
+static int fetch_some(struct swr_file *file, const struct swrnic_fetch *fetch, struct swrnic_wqe __user *to, u32 max)
+{
+	struct swrnic_wqe wqes[FETCH_BATCH];
+	struct swr_qp *qp = served_qp(file, fetch->qpn);
+	u32 count = 0;
+	int error;
+
+	if (!qp)
+		return -EINVAL;
+	while (count < min_t(u32, max, FETCH_BATCH) && swr_kqp_peek(qp, fetch->queue, count, &wqes[count]))
+		count++;
+	swr_qp_put(qp);
+	if (!count)
+		return 0;
+	if (copy_to_user(to, wqes, count * sizeof(*wqes)))
+		return -EFAULT;
+	qp = served_qp(file, fetch->qpn);
+	if (!qp)
+		return -EINVAL;
+	error = swr_kqp_fetched(qp, fetch->queue, wqes[0].sequence, count);
+	swr_qp_put(qp);
+	return error ? 0 : count;
+}
+
+static int fetch(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_wqe __user *wqes;
+	struct swrnic_fetch fetch;
+	int some;
+
+	if (copy_from_user(&fetch, argument, sizeof(fetch)))
+		return -EFAULT;
+	if (fetch.queue > SWRNIC_QUEUE_RECV || !fetch.max)
+		return -EINVAL;
+	wqes = u64_to_user_ptr(fetch.wqes);
+	for (fetch.count = 0; fetch.count < fetch.max; fetch.count += some) {
+		some = fetch_some(file, &fetch, wqes + fetch.count, fetch.max - fetch.count);
+		if (some < 0 && !fetch.count)
+			return some;
+		if (some <= 0)
+			break;
+		cond_resched();
+	}
+	return copy_to_user(argument, &fetch, sizeof(fetch)) ? -EFAULT : 0;
+}
+
+/* ---- CHECK and COPY ---------------------------------------------------------------------------------------------------- */
+
+static bool name_valid(const struct swrnic_name *name)
+{
+	return name->length && name->kind <= SWRNIC_NAME_TAGGED;
+}
+
+/* enum swrnic_name_error, or -EINVAL. */
+static int move(struct swr_file *file, u32 qpn, const struct swrnic_name *name, u64 from, u32 length, void *buffer, bool in)
+{
+	struct swr_qp *qp = served_qp(file, qpn);
+	int error;
+
+	if (!qp)
+		return -EINVAL;
+	error = swr_kqp_move(qp, name, from, length, buffer, in);
+	swr_qp_put(qp);
+	return error;
+}
+
+static int check(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_check check;
+	int error;
+
+	if (copy_from_user(&check, argument, sizeof(check)))
+		return -EFAULT;
+	if (check.direction > SWRNIC_COPY_OUT || !name_valid(&check.name) || check.reserved)
+		return -EINVAL;
+	error = move(file, check.qpn, &check.name, check.name.offset, check.name.length, NULL, check.direction == SWRNIC_COPY_IN);
+	if (error < 0)
+		return error;
+	check.error = error;
+	return copy_to_user(argument, &check, sizeof(check)) ? -EFAULT : 0;
+}
+
+/* A piece, by way of a page of ours: neither are faults taken under a lock, nor must the memory be such that users may be given. */
+static int copy_piece(struct swr_file *file, const struct swrnic_copy *copy, const struct swrnic_name *name, u32 done, u32 length,
+		      u8 __user *memory, void *page)
+{
+	bool in = copy->direction == SWRNIC_COPY_IN;
+	int error;
+
+	if (!in && copy_from_user(page, memory, length))
+		return -EFAULT;
+	error = move(file, copy->qpn, name, name->offset + done, length, page, in);
+	if (!error && in && copy_to_user(memory, page, length))
+		return -EFAULT;
+	return error;
+}
+
+/* 0, enum swrnic_name_error, or less than 0. */
+static int copy_name(struct swr_file *file, const struct swrnic_copy *copy, const struct swrnic_name *name, u8 __user *memory,
+		     void *page)
+{
+	u32 done, length;
+	int error;
+
+	/* All of it or nothing, as far as nobody invalidates or flushes it meanwhile. */
+	if (name->length > PAGE_SIZE) {
+		error = move(file, copy->qpn, name, name->offset, name->length, NULL, copy->direction == SWRNIC_COPY_IN);
+		if (error)
+			return error;
+	}
+	for (done = 0; done < name->length; done += length) {
+		length = min_t(u32, name->length - done, PAGE_SIZE);
+		error = copy_piece(file, copy, name, done, length, memory + done, page);
+		if (error)
+			return error;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return 0;
+}
+
+static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *page)
+{
+	struct swrnic_name __user *names = u64_to_user_ptr(copy->names);
+	u8 __user *memory = u64_to_user_ptr(copy->memory);
+	struct swrnic_name name;
+	int error;
+	u32 i;
+
+	for (i = 0; i < copy->count; i++) {
+		if (copy_from_user(&name, names + i, sizeof(name)))
+			return -EFAULT;
+		if (!name_valid(&name))
+			return -EINVAL;
+		error = copy_name(file, copy, &name, memory, page);
+		if (error)
+			return error;
+		memory += name.length;
+	}
+	return 0;
+}
+
+static int copy(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_copy copy;
+	void *page;
+	int error;
+
+	if (copy_from_user(&copy, argument, sizeof(copy)))
+		return -EFAULT;
+	if (copy.direction > SWRNIC_COPY_OUT || !copy.count || copy.count > MAX_NAMES)
+		return -EINVAL;
+	page = (void *)__get_free_page(GFP_KERNEL);
+	if (!page)
+		return -ENOMEM;
+	error = copy_names(file, &copy, page);
+	free_page((unsigned long)page);
+	if (error < 0)
+		return error;
+	copy.error = error;
+	return copy_to_user(argument, &copy, sizeof(copy)) ? -EFAULT : 0;
+}
+
+/* ---- COMPLETE ---------------------------------------------------------------------------------------------------------- */
+
+static int complete_one(struct swr_file *file, u32 qpn, const struct swrnic_done __user *from)
+{
+	struct swrnic_done done;
+	struct swr_qp *qp;
+	int error;
+
+	if (copy_from_user(&done, from, sizeof(done)))
+		return -EFAULT;
+	qp = served_qp(file, qpn);
+	if (!qp)
+		return -EINVAL;
+	error = swr_kqp_done(qp, &done);
+	swr_qp_put(qp);
+	return error;
+}
+
+/* An error is that of the first; with another the count ends before it. */
+static int complete_many(struct swr_file *file, void __user *argument)
+{
+	const struct swrnic_done __user *done;
+	struct swrnic_complete complete;
+	u32 count;
+	int error;
+
+	if (copy_from_user(&complete, argument, sizeof(complete)))
+		return -EFAULT;
+	if (!complete.count || complete.count > MAX_DONE)
+		return -EINVAL;
+	done = u64_to_user_ptr(complete.done);
+	for (count = 0; count < complete.count; count++) {
+		error = complete_one(file, complete.qpn, done + count);
+		if (error && !count)
+			return error;
+		if (error)
+			break;
+		cond_resched();
+	}
+	complete.count = count;
+	return copy_to_user(argument, &complete, sizeof(complete)) ? -EFAULT : 0;
+}
+
+static long run(struct swr_file *file, unsigned int command, void __user *user)
+{
+	switch (command) {
+	case SWRNIC_IOC_SERVE:
+		return serve(file);
+	case SWRNIC_IOC_QP_INFO:
+		return qp_info(file, user);
+	case SWRNIC_IOC_FETCH:
+		return fetch(file, user);
+	case SWRNIC_IOC_COPY:
+		return copy(file, user);
+	case SWRNIC_IOC_CHECK:
+		return check(file, user);
+	case SWRNIC_IOC_EXECUTE:
+		return execute(file, user);
+	case SWRNIC_IOC_INVALIDATE:
+		return invalidate(file, user);
+	case SWRNIC_IOC_COMPLETE:
+		return complete_many(file, user);
+	default:
+		return -ENOTTY;
+	}
+}
+
+long swr_file_ioctl(struct file *fp, unsigned int command, unsigned long argument)
+{
+	struct swr_file *file = fp->private_data;
+	unsigned int flags;
+	long result;
+
+	if (fp->f_cred != current_cred())
+		return -EACCES;
+	if (READ_ONCE(file->dead))
+		return -EIO;
+	WRITE_ONCE(file->called, jiffies);
+	/* Reclaim must not wait here for a file system whose transport we are. */
+	flags = memalloc_noio_save();
+	result = run(file, command, (void __user *)argument);
+	memalloc_noio_restore(flags);
+	WRITE_ONCE(file->called, jiffies);
+	return result;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * swrnic.ko: an RDMA device over a network interface, whose data path is a process's own business (kernel-shim/abi/swrnic-abi.h).
+ *
+ * Who owns whom:
+ *   swr_device	  the ib_device; numbers QPs and undecided connections
+ *   swr_file	  one per ucontext: the event file and the objects that may be named through it
+ *   swr_qp	  the core's; iw_cm, the file and a connection borrow it, and destroy_qp waits for them
+ *   swr_listener one per iw_cm listener: a TCP socket and its half-open connections
+ *   swr_conn	  one per connection, from SYN to its close: the MPA machine, the socket until it changes hands, all upcalls
+ *
+ * Locks, outermost first: swr_conn.lock (mutex), swr_listener.lock (mutex), swr_file.lock (spin), swr_qp.lock (spin). No consumer's
+ * callback is called under a spinlock. iw_cm's event_handler only queues work, so it may be called under swr_conn.lock.
+ */
+#ifndef SWRNIC_MODULE_H
+#define SWRNIC_MODULE_H
+
+#define pr_fmt(fmt) "swrnic: " fmt
+
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/net.h>
+#include <linux/netdevice.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <net/sock.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/iw_cm.h>
+
+#include "compat.h"
+#include "device_limits.h"
+#include "swrnic-abi.h"
+#include "swrnic-serve.h"
+#include "swrnic_mpa.h"
+
+struct swr_conn;
+struct swr_kcq;
+struct swr_kmr;
+struct swr_kqp;
+struct swr_stream;
+
+extern struct workqueue_struct *swr_wq;
+extern struct workqueue_struct *swr_abort_wq;
+
+/* Objects that processes make, each kind up to what the device announces. */
+enum swr_kind {
+	SWR_PDS,
+	SWR_MRS,
+	SWR_MWS,
+	SWR_CQS,
+	SWR_SRQS,
+	SWR_QPS,
+	SWR_KINDS,
+};
+
+struct swr_counters {
+	struct kref kref;
+	atomic64_t values[SWRNIC_COUNTERS];
+};
+
+struct swr_device {
+	struct ib_device ibdev;
+	struct list_head link;	   /* among all our devices */
+	struct net_device *netdev; /* holds a reference */
+	const struct net *net;	   /* where it was at the beginning: to be compared, never used */
+	bool leaving;		   /* the interface goes away, or to another namespace */
+	bool registered;	   /* its clients have all seen it */
+	bool removing;		   /* its clients are being told to let go */
+	struct xarray qps;	   /* by number; XA_FLAGS_LOCK_IRQ */
+	struct xarray conns;	   /* those whose fate iw_cm decides, by swr_conn.id; 0 is none */
+	u32 next_conn;
+	spinlock_t count_lock;	    /* of nr_conns */
+	unsigned int nr_conns;	    /* under count_lock */
+	wait_queue_head_t idle;	    /* nr_conns reached 0 */
+	struct work_struct refresh; /* addresses changed */
+	spinlock_t gid_lock;	    /* of gids */
+	union ib_gid gids[SWR_MAX_GIDS];
+	atomic_t objects[SWR_KINDS];
+	struct swr_counters *counters; /* holds a reference */
+	struct xarray mrs;	       /* those of consumers in the kernel, by STag index */
+	u32 next_mr;
+	spinlock_t server_lock;	 /* of server; inside swr_file.lock */
+	struct swr_file *server; /* for which the kernel's QPs are made; holds a reference */
+};
+
+struct swr_ucontext {
+	struct ib_ucontext ibucontext;
+	struct swr_file *file;
+};
+
+struct swr_file {
+	struct kref kref;
+	spinlock_t lock; /* of what the objects of this file say of themselves: ready, dead, closed, pending, unread; of dev */
+	struct list_head ready; /* swr_qp.pending_link of QPs with something to tell */
+	wait_queue_head_t wait;
+	bool dead;		       /* the ucontext has gone */
+	bool closed;		       /* nobody reads any more */
+	struct swr_device *dev;	       /* until the ucontext goes */
+	struct delayed_work watch;     /* from SERVE to the close */
+	unsigned long called;	       /* jiffies of its last read(), write() or ioctl() */
+	unsigned long told;	       /* jiffies when `ready` was last empty and then was not; under lock */
+	struct pid *owner;	       /* thread group that opened the context */
+	struct swr_counters *counters; /* holds a reference */
+	struct xarray qps;	       /* by number */
+	struct xarray cqs;	       /* by uverbs handle, as are the SRQs */
+	struct xarray srqs;
+};
+
+/* Events of one object in the core's queue for the process. */
+struct swr_unread {
+	const struct list_head *list; /* the core's; NULL: it is not where it should be, and there is no bound */
+	unsigned int raised;	      /* since it was last seen empty */
+};
+
+struct swr_pd {
+	struct ib_pd ibpd;
+};
+
+struct swr_mr {
+	struct ib_mr ibmr;
+	struct swr_kmr *kernel; /* of a consumer in the kernel, as in a CQ and a QP; NULL: a process's */
+};
+
+struct swr_mw {
+	struct ib_mw ibmw;
+};
+
+struct swr_cq {
+	struct ib_cq ibcq;
+	struct swr_kcq *kernel; /* with it, there is nothing of what follows */
+	struct swr_file *file;
+	u32 handle;
+	bool error_raised;
+	struct swr_unread unread; /* under swr_file.lock */
+	struct kref kref;
+	struct completion free;
+};
+
+struct swr_srq {
+	struct ib_srq ibsrq;
+	struct swr_file *file;
+	u32 handle;
+	struct ib_srq_attr attr; /* this and the next two under swr_file.lock; srq_limit: 0 is not armed */
+	bool error_raised;
+	struct swr_unread unread;
+	struct kref kref;
+	struct completion free;
+};
+
+#define SWR_PENDING_CONNECTED BIT(SWRNIC_DOWN_QP_CONNECTED)
+#define SWR_PENDING_DISCONNECT BIT(SWRNIC_DOWN_QP_DISCONNECT)
+#define SWR_PENDING_ERROR BIT(SWRNIC_DOWN_QP_ERROR)
+#define SWR_PENDING_WORK BIT(SWRNIC_DOWN_QP_WORK)
+
+struct swr_qp {
+	struct ib_qp ibqp;
+	struct swr_device *dev;
+	struct swr_file *file;	/* a kernel's QP holds a reference: of the daemon that serves it */
+	struct swr_kqp *kernel; /* NULL: a process's */
+	struct swrnic_create_qp_req startup;
+	struct ib_qp_cap cap;
+	enum ib_sig_type sq_sig_type;
+	struct kref kref;
+	struct completion free;
+
+	spinlock_t lock;       /* of conn and what follows, down to async_raised */
+	struct swr_conn *conn; /* holds a reference */
+	bool gone;	       /* being destroyed: no new connection */
+	enum ib_qp_state state;
+	int access;
+	u8 ird, ord;
+	u32 async_raised; /* bits by enum ib_event_type */
+	struct swr_unread unread;
+
+	struct list_head pending_link; /* under swr_file.lock, as are the two below */
+	u32 pending;		       /* SWR_PENDING_* */
+};
+
+struct swr_listener {
+	struct kref kref;
+	struct swr_device *dev;
+	struct iw_cm_id *cm_id;
+	struct socket *sock;
+	void (*saved_data_ready)(struct sock *sk);
+	struct delayed_work work;
+	struct mutex lock; /* of closed and half_open */
+	bool closed;
+	struct list_head half_open; /* swr_conn.link, oldest first; each holds a reference */
+	unsigned int nr_half_open;
+};
+
+enum swr_conn_state {
+	SWR_CONN_CONNECTING, /* TCP */
+	SWR_CONN_STARTUP,    /* MPA frames */
+	SWR_CONN_DECIDING,   /* CONNECT_REQUEST is raised, the ULP thinks */
+	SWR_CONN_QUEUED,     /* QP_CONNECTED waits to be read */
+	SWR_CONN_TAKEN,	     /* the process has the socket; QP_READY is due */
+	SWR_CONN_READY,	     /* ESTABLISHED was raised */
+	SWR_CONN_OVER,
+};
+
+struct swr_conn {
+	struct kref kref;
+	struct mutex lock; /* of all that follows */
+	struct swr_device *dev;
+	struct delayed_work work;
+	enum swr_conn_state state;
+	bool initiator;
+	bool same_host;
+	bool terminate;		       /* the stream goes down to end at once; the ULP has been told already */
+	u32 id;			       /* in swr_device.conns, while undecided */
+	struct iw_cm_id *cm_id;	       /* holds a reference until the last event */
+	struct swr_qp *qp;	       /* holds a reference until the end */
+	struct swr_listener *listener; /* until the ULP has decided; holds a reference */
+	struct list_head link;	       /* swr_listener.half_open */
+	struct pid *owner;
+	unsigned long deadline; /* jiffies; 0: none */
+	u32 timeout_ms;
+	struct sockaddr_storage local, peer;
+
+	struct socket *sock;	   /* until it changes hands */
+	struct socket *spare;	   /* for a second try with revision 1, made in the caller's context */
+	struct swr_stream *stream; /* after that */
+	void (*saved_data_ready)(struct sock *sk);
+	void (*saved_state_change)(struct sock *sk);
+	void (*saved_write_space)(struct sock *sk);
+
+	u16 private_len; /* our private data, for that second try */
+	u8 private_data[SWR_MAX_PRIVATE];
+	struct swrnic_mpa_params terms;
+	struct swrnic_connected connected;
+	struct swrnic_mpa mpa;
+};
+
+static inline struct swr_device *to_swr_device(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct swr_device, ibdev);
+}
+
+static inline struct swr_ucontext *to_swr_ucontext(struct ib_ucontext *ibucontext)
+{
+	return container_of(ibucontext, struct swr_ucontext, ibucontext);
+}
+
+static inline struct swr_qp *to_swr_qp(struct ib_qp *ibqp)
+{
+	return container_of(ibqp, struct swr_qp, ibqp);
+}
+
+static inline struct swr_cq *to_swr_cq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct swr_cq, ibcq);
+}
+
+static inline struct swr_srq *to_swr_srq(struct ib_srq *ibsrq)
+{
+	return container_of(ibsrq, struct swr_srq, ibsrq);
+}
+
+/* device.c */
+extern struct ib_client swr_client;
+int swr_device_add(const char *name, struct net_device *netdev);
+void swr_device_refresh_gids(struct swr_device *dev);
+
+/* netdev.c */
+int swr_netdev_init(void);
+void swr_netdev_exit(void);
+void swr_netdev_speed(struct net_device *netdev, struct ib_port_attr *attr);
+unsigned int swr_netdev_gids(struct net_device *netdev, __be64 guid, union ib_gid *gids, unsigned int max);
+
+/* verbs.c */
+int swr_count_up(struct ib_device *ibdev, enum swr_kind kind); /* 0, or -ENOMEM: that is all of them */
+void swr_count_down(struct ib_device *ibdev, enum swr_kind kind);
+int swr_take_driver_data(struct ib_udata *udata, void *req, size_t size);
+int swr_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
+void swr_dealloc_ucontext(struct ib_ucontext *ibucontext);
+void swr_disassociate_ucontext(struct ib_ucontext *ibucontext);
+int swr_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int swr_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access, struct ib_udata *udata);
+int swr_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int swr_dealloc_mw(struct ib_mw *ibmw);
+int swr_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct swr_create_cq_arg *arg);
+int swr_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+void swr_cq_put(struct swr_cq *cq);
+
+/* srq.c */
+int swr_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata);
+int swr_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int swr_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int swr_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+int swr_srq_event(struct swr_file *file, u32 handle, enum ib_event_type type); /* 0, or -EINVAL: not now */
+
+/* qp.c */
+int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata);
+int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
+int swr_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_qp_init_attr *init);
+int swr_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+void swr_qp_get(struct swr_qp *qp);
+void swr_qp_put(struct swr_qp *qp);
+struct swr_qp *swr_qp_find(struct swr_device *dev, u32 qpn); /* with a reference, or NULL */
+struct ib_qp *swr_iw_get_qp(struct ib_device *ibdev, int qpn);
+void swr_iw_add_ref(struct ib_qp *ibqp);
+void swr_iw_rem_ref(struct ib_qp *ibqp);
+struct swr_conn *swr_qp_conn(struct swr_qp *qp);	     /* with a reference, or NULL */
+int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn); /* 0, or -EINVAL: not one that may connect now */
+void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn);
+void swr_qp_gone(struct swr_qp *qp); /* nobody can drive its stream any more */
+void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state);
+
+/* file.c */
+int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp);
+void swr_file_put(struct swr_file *file);
+void swr_file_kill(struct swr_file *file);
+void swr_file_tell(struct swr_qp *qp, u32 pending); /* any context */
+void swr_file_forget(struct swr_qp *qp);
+void swr_file_end_qps(struct swr_file *file);
+
+/* up.c */
+int swr_up(struct swr_file *file, const struct swrnic_up *up);
+struct swr_qp *swr_file_qp(struct swr_file *file, u32 qpn); /* with a reference, or NULL */
+
+/* unread.c: what a process does not read must not pile up in the kernel. The second wants one lock per object. */
+void swr_unread_init_comp(struct swr_unread *unread, struct ib_uobject *uobject);
+void swr_unread_init_async(struct swr_unread *unread, struct ib_uobject *uobject);
+bool swr_unread_add(struct swr_unread *unread, unsigned int max); /* may one more be raised? */
+
+/* stats.c */
+struct swr_counters *swr_counters_alloc(void);
+void swr_counters_get(struct swr_counters *counters);
+void swr_counters_put(struct swr_counters *counters);
+int swr_counted(struct swr_counters *counters, u32 counter, u32 by); /* 0, or -EINVAL: no such counter */
+struct rdma_hw_stats *swr_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
+int swr_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+
+/* cm.c */
+bool swr_cm_is_foreign(const struct swr_device *dev, const struct iw_cm_id *cm_id);
+int swr_iw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
+int swr_iw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
+int swr_iw_reject(struct iw_cm_id *cm_id, const void *private_data, u8 len);
+
+/* listen.c */
+int swr_iw_create_listen(struct iw_cm_id *cm_id, int backlog);
+int swr_iw_destroy_listen(struct iw_cm_id *cm_id);
+void swr_listener_put(struct swr_listener *listener);
+void swr_listener_drop(struct swr_conn *conn);				    /* the connection's fate is decided */
+int swr_listener_request(struct swr_conn *conn, struct iw_cm_event *event); /* 0, or nobody will decide */
+
+/* conn.c: the life of a connection. Names with _locked want swr_conn.lock. */
+struct swr_conn *swr_conn_alloc(struct swr_device *dev);
+void swr_conn_get(struct swr_conn *conn);
+void swr_conn_put(struct swr_conn *conn);
+void swr_conn_kick(struct swr_conn *conn); /* let the work look at it; any context */
+void swr_conn_set_deadline(struct swr_conn *conn, u32 ms);
+struct swr_conn *swr_conn_find(struct swr_device *dev, u32 id); /* undecided; with a reference, or NULL */
+void swr_conn_decided_locked(struct swr_conn *conn);
+void swr_conn_fail_locked(struct swr_conn *conn, int error);
+void swr_conn_fail(struct swr_conn *conn, int error);
+void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate);
+int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp);
+void swr_conn_request_locked(struct swr_conn *conn);
+int swr_conn_ready(struct swr_conn *conn); /* 0, or -EINVAL: not now */
+int swr_conn_closed(struct swr_conn *conn);
+void swr_conn_qp_gone(struct swr_conn *conn, bool abort);
+
+/* startup.c: TCP and MPA */
+int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp);
+void swr_conn_hook_socket(struct swr_conn *conn, struct socket *sock, void (*inherited_data_ready)(struct sock *sk));
+void swr_conn_unhook_socket(struct swr_conn *conn);
+void swr_conn_close_socket(struct swr_conn *conn);
+void swr_conn_connect_locked(struct swr_conn *conn); /* begins, or looks how far it is */
+void swr_conn_check_peer_locked(struct swr_conn *conn);
+void swr_conn_drive_locked(struct swr_conn *conn);
+void swr_conn_reject_locked(struct swr_conn *conn, const void *private_data, u32 len);
+void swr_conn_mpa_event_locked(struct swr_conn *conn, enum swrnic_mpa_event event);
+
+/* addr.c */
+int swr_addr_len(const struct sockaddr_storage *addr);
+bool swr_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+bool swr_addr_is_any(const struct sockaddr_storage *addr);
+__be16 *swr_addr_port(struct sockaddr_storage *addr);
+
+#endif /* SWRNIC_MODULE_H */

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "device.h"
+
+#include <fmt/core.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include "device_limits.h"
+#include "real.h"
+
+namespace swrnic::shim {
+namespace {
+
+std::string read_small_file(const char* path) {
+    const int fd = static_cast<int>(sys::call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
+    if (fd < 0) return {};
+    char buffer[256];
+    const long size = sys::read(fd, buffer, sizeof(buffer));
+    sys::close(fd);
+    return size > 0 ? std::string(buffer, static_cast<std::size_t>(size)) : std::string{};
+}
+
+std::uint64_t mix(std::uint64_t hash,
+                  std::string_view bytes) {  // FNV-1a, then an avalanche so that every octet depends on all
+    for (const char byte : bytes)
+        hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x100000001b3ull;
+    hash ^= hash >> 33;
+    hash *= 0xff51afd7ed558ccdull;
+    return hash ^ (hash >> 29);
+}
+
+std::uint64_t compute_guid() {
+    std::string host = read_small_file("/etc/machine-id");
+    if (host.empty()) host = read_small_file("/proc/sys/kernel/random/boot_id");
+    if (host.empty()) host = read_small_file("/proc/sys/kernel/hostname");
+    struct stat netns {};
+    sys::call(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/net", &netns, 0);
+    std::uint64_t hash = mix(0xcbf29ce484222325ull, host);
+    hash = mix(hash, std::to_string(netns.st_ino));
+    std::array<std::uint8_t, 8> guid;
+    std::memcpy(guid.data(), &hash, sizeof(hash));
+    guid[0] = static_cast<std::uint8_t>((guid[0] & ~0x01) | 0x02);  // locally administered, not a group
+    std::memcpy(&hash, guid.data(), sizeof(hash));
+    return hash;
+}
+
+struct Interfaces {
+    ifaddrs* first = nullptr;
+    Interfaces() { getifaddrs(&first); }
+    ~Interfaces() {
+        if (first != nullptr) freeifaddrs(first);
+    }
+    Interfaces(const Interfaces&) = delete;
+    Interfaces& operator=(const Interfaces&) = delete;
+};
+
+bool up(const ifaddrs& entry) {
+    return (entry.ifa_flags & IFF_UP) != 0 && entry.ifa_addr != nullptr;
+}
+bool loopback(const ifaddrs& entry) {
+    return (entry.ifa_flags & IFF_LOOPBACK) != 0;
+}
+
+bool usable_mac(const ifaddrs& entry, sockaddr_ll& link) {
+    if (!up(entry) || loopback(entry) || entry.ifa_addr->sa_family != AF_PACKET) return false;
+    std::memcpy(&link, entry.ifa_addr, sizeof(link));
+    return link.sll_halen == 6 && std::any_of(link.sll_addr, link.sll_addr + 6, [](auto octet) { return octet != 0; });
+}
+
+GidEntry mac_gid(const Interfaces& interfaces) {
+    GidEntry entry{{}, "lo"};
+    for (const ifaddrs* it = interfaces.first; it != nullptr; it = it->ifa_next) {
+        sockaddr_ll link{};
+        if (!usable_mac(*it, link)) continue;
+        std::copy_n(link.sll_addr, 6, entry.gid.begin());
+        entry.netdev = it->ifa_name;
+        return entry;
+    }
+    const std::uint64_t guid = node_guid_be();  // only lo is up: a private address
+    std::memcpy(entry.gid.data(), &guid, 6);
+    return entry;
+}
+
+Gid address_gid(const sockaddr& address) {
+    Gid gid{};
+    if (address.sa_family == AF_INET) {
+        sockaddr_in v4;
+        std::memcpy(&v4, &address, sizeof(v4));
+        gid[10] = gid[11] = 0xff;
+        std::memcpy(gid.data() + 12, &v4.sin_addr, 4);
+    } else {
+        sockaddr_in6 v6;
+        std::memcpy(&v6, &address, sizeof(v6));
+        std::memcpy(gid.data(), &v6.sin6_addr, 16);
+    }
+    return gid;
+}
+
+void append(std::vector<GidEntry>& table, const Interfaces& interfaces, int family, bool want_loopback) {
+    for (const ifaddrs* it = interfaces.first; it != nullptr && table.size() < kMaxGids; it = it->ifa_next) {
+        if (!up(*it) || it->ifa_addr->sa_family != family || loopback(*it) != want_loopback) continue;
+        table.push_back({address_gid(*it->ifa_addr), it->ifa_name});
+    }
+}
+
+}  // namespace
+
+std::uint64_t node_guid_be() {
+    static std::atomic<std::uint64_t> cached{0};
+    std::uint64_t guid = cached.load(std::memory_order_relaxed);
+    if (guid == 0) {
+        guid = compute_guid();
+        cached.store(guid, std::memory_order_relaxed);
+    }
+    return guid;
+}
+
+std::vector<GidEntry> gid_table() {
+    const Interfaces interfaces;
+    std::vector<GidEntry> table;
+    table.push_back(mac_gid(interfaces));
+    for (const bool want_loopback : {false, true}) {
+        append(table, interfaces, AF_INET, want_loopback);
+        append(table, interfaces, AF_INET6, want_loopback);
+    }
+    return table;
+}
+
+Gid port_gid(Locked&) {
+    static Gid gid;
+    static std::chrono::steady_clock::time_point until;  // the epoch: not known yet
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= until) {
+        gid = gid_table().front().gid;
+        until = now + std::chrono::seconds(1);
+    }
+    return gid;
+}
+
+std::uint8_t active_mtu() {
+    const std::string netdev = gid_table().front().netdev;
+    const std::string text = read_small_file(fmt::format("/sys/class/net/{}/mtu", netdev).c_str());
+    const unsigned long mtu = text.empty() ? 1500 : strtoul(text.c_str(), nullptr, 10);
+    std::uint8_t code = 1;  // 256
+    for (unsigned long size = 512; size <= 4096 && size <= mtu; size *= 2)
+        ++code;
+    return code;
+}
+
+std::string guid_text(std::uint64_t guid_be) {
+    std::array<std::uint8_t, 8> g;
+    std::memcpy(g.data(), &guid_be, sizeof(guid_be));
+    return fmt::format("{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}", g[0], g[1], g[2], g[3], g[4], g[5], g[6],
+                       g[7]);
+}
+
+std::string gid_text(const Gid& gid) {
+    std::string text;
+    for (std::size_t i = 0; i < gid.size(); i += 2) {
+        text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid[i], gid[i + 1]);
+    }
+    return text;
+}
+
+}  // namespace swrnic::shim

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The one device: identity and port, as sysfs, uverbs and rdma_cm all show them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace swrnic::shim {
+
+class Locked;
+
+using Gid = std::array<std::uint8_t, 16>;
+
+struct GidEntry {
+    Gid gid;
+    std::string netdev;
+};
+
+// Network byte order, as in every structure that carries it. Stable for a host and network namespace.
+std::uint64_t node_guid_be();
+
+// Entry 0 is MAC-style (VERBS-39: six octets and ten zeros; ibv_devinfo hides it, rdma_cm of older kernels needs it),
+// then every address of every interface that is up: IPv4-mapped before IPv6, loopback last. Read anew at each call.
+std::vector<GidEntry> gid_table();
+
+// The first of them, up to a second old: rdma_cm asks for it with every connection, and a look at the interfaces costs
+// eight system calls. The caller holds the lock.
+Gid port_gid(Locked&);
+
+std::uint8_t active_mtu();  // enum ib_mtu by VERBS-41
+std::string guid_text(std::uint64_t guid_be);
+std::string gid_text(const Gid& gid);
+
+}  // namespace swrnic::shim

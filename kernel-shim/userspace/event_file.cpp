@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "event_file.h"
+
+#include "log.h"
+#include "state.h"
+#include "ucma.h"
+
+namespace swrnic::shim {
+namespace {
+
+constexpr std::uint8_t kQpStateRts = 3, kQpStateErr = 6;
+
+// enum ib_event_type
+constexpr std::uint32_t kCqErr = 0, kFirstQpEvent = 1, kLastQpEvent = 5, kSrqLimitReached = 15, kLastWqeReached = 16;
+
+bool is_qp_event(std::uint32_t type) {
+    return (type >= kFirstQpEvent && type <= kLastQpEvent) || type == kLastWqeReached;
+}
+
+}  // namespace
+
+ssize_t EventFile::read(int fd, void* buffer, std::size_t size) {
+    if (size < sizeof(swrnic_down)) return -EINVAL;
+    if (!writable(buffer, size)) return -EFAULT;
+    std::size_t done = 0;
+    while (size - done >= sizeof(swrnic_down)) {
+        const long error = wait_token(fd);
+        Locked locked;
+        if (is_shut()) return -EIO;
+        if (error != 0) return done > 0 ? static_cast<ssize_t>(done) : error;
+        if (queue_.empty()) continue;
+        const swrnic_down record = queue_.front();
+        queue_.pop_front();
+        if (Qp* qp = own_qp(locked, record.qpn); qp != nullptr && record.type == SWRNIC_DOWN_QP_CONNECTED) {
+            qp->stream = Stream::kTaken;
+        }
+        std::memcpy(static_cast<char*>(buffer) + done, &record, sizeof(record));
+        done += sizeof(record);
+        if (queue_.empty()) break;  // a descriptor that was made blocking must not wait for more
+    }
+    return static_cast<ssize_t>(done);
+}
+
+ssize_t EventFile::write(int, const void* buffer, std::size_t size) {
+    if (size == 0 || size % sizeof(swrnic_up) != 0) return -EINVAL;
+    if (!readable(buffer, size)) return -EFAULT;
+    Locked locked;
+    if (is_shut()) return -EIO;
+    for (std::size_t done = 0; done < size; done += sizeof(swrnic_up)) {
+        swrnic_up record;
+        std::memcpy(&record, static_cast<const char*>(buffer) + done, sizeof(record));
+        const int error = take(locked, record);
+        if (error == 0) continue;
+        log(LogLevel::kDebug, "event file: record type {} id {:#x} aux {} refused: {}", record.type, record.id,
+            record.aux, -error);
+        return done > 0 ? static_cast<ssize_t>(done) : error;
+    }
+    return static_cast<ssize_t>(size);
+}
+
+Qp* EventFile::own_qp(Locked& locked, std::uint32_t qpn) {
+    const auto it = locked->qps.find(qpn);
+    if (it == locked->qps.end()) return nullptr;
+    return it->second->context == context_.lock().get() ? it->second : nullptr;
+}
+
+// What the provider reports is a request, checked against what has happened so far.
+int EventFile::take(Locked& locked, const swrnic_up& up) {
+    const auto context = context_.lock();
+    if (context == nullptr) return -EIO;
+    if (up.reserved != 0) return -EINVAL;
+    switch (up.type) {
+        case SWRNIC_UP_QP_READY: {
+            Qp* qp = own_qp(locked, up.id);
+            if (qp == nullptr || qp->stream != Stream::kTaken || up.aux != 0) return -EINVAL;
+            qp->stream = Stream::kReady;
+            qp->state = kQpStateRts;
+            cm_stream_ready(locked, *qp);
+            return 0;
+        }
+        case SWRNIC_UP_QP_CLOSED: {
+            Qp* qp = own_qp(locked, up.id);
+            if (qp == nullptr || up.aux > SWRNIC_CLOSE_ERROR) return -EINVAL;
+            if (qp->stream != Stream::kTaken && qp->stream != Stream::kReady) return -EINVAL;
+            const bool was_ready = qp->stream == Stream::kReady;
+            qp->stream = Stream::kNone;
+            qp->state = kQpStateErr;  // VERBS-56
+            cm_stream_closed(locked, *qp, was_ready);
+            return 0;
+        }
+        case SWRNIC_UP_COMP_POSTED: {
+            Cq* cq = context->find_cq(up.id);
+            if (cq == nullptr || !cq->has_channel || up.aux != 0) return -EINVAL;
+            if (const auto channel = cq->channel.lock()) channel->push(locked, CompEvent{cq});
+            return 0;
+        }
+        case SWRNIC_UP_ASYNC_EVENT:
+            return raise(locked, *context, up);
+        case SWRNIC_UP_COUNTED:  // there is no `rdma statistic` to feed; `swrnic stat` asks the provider
+            return up.id < SWRNIC_COUNTERS ? 0 : -EINVAL;
+        default:
+            return -EINVAL;
+    }
+}
+
+// Each kind once per object: a process cannot fill its own queue without bound.
+int EventFile::raise(Locked& locked, UverbsFile& context, const swrnic_up& up) {
+    if (up.aux == kCqErr) {
+        Cq* cq = context.find_cq(up.id);
+        if (cq == nullptr || cq->error_raised) return -EINVAL;
+        cq->error_raised = true;
+        context.raise_async(locked, cq->user_handle, up.aux, &cq->async_events_reported);
+        return 0;
+    }
+    if (up.aux == kSrqLimitReached) {
+        Srq* srq = context.find_srq(up.id);
+        if (srq == nullptr || srq->limit == 0) return -EINVAL;
+        srq->limit = 0;  // once per arming
+        context.raise_async(locked, srq->user_handle, up.aux, &srq->async_events_reported);
+        return 0;
+    }
+    Qp* qp = is_qp_event(up.aux) ? own_qp(locked, up.id) : nullptr;
+    if (qp == nullptr || (qp->async_raised & (1u << up.aux)) != 0) return -EINVAL;
+    qp->async_raised |= 1u << up.aux;
+    context.raise_async(locked, qp->user_handle, up.aux, &qp->async_events_reported);
+    return 0;
+}
+
+void EventFile::hand_over(Locked& locked, Qp& qp, const swrnic_connected& connected) {
+    swrnic_down record{};
+    record.type = SWRNIC_DOWN_QP_CONNECTED;
+    record.qpn = qp.qpn;
+    record.u.connected = connected;
+    qp.stream = Stream::kQueued;
+    push(locked, record);
+}
+
+void EventFile::order(Locked& locked, std::uint32_t qpn, swrnic_down_type type) {
+    swrnic_down record{};
+    record.type = type;
+    record.qpn = qpn;
+    push(locked, record);
+}
+
+void EventFile::forget(Locked& locked, std::uint32_t qpn) {
+    remove_if(locked, [&](const swrnic_down& record) {
+        if (record.qpn != qpn) return false;
+        if (record.type == SWRNIC_DOWN_QP_CONNECTED) sys::close(record.u.connected.fd);
+        return true;
+    });
+}
+
+void EventFile::close_queued_sockets() {
+    for (const swrnic_down& record : queue_) {
+        if (record.type == SWRNIC_DOWN_QP_CONNECTED) sys::close(record.u.connected.fd);
+    }
+    queue_.clear();
+}
+
+// Nobody can take a stream any more, nor drive one.
+void EventFile::closed(Locked& locked) {
+    close_queued_sockets();
+    const auto context = context_.lock();
+    if (context == nullptr) return;
+    std::vector<Qp*> mine;
+    for (const auto& [qpn, qp] : locked->qps) {
+        if (qp->context == context.get()) mine.push_back(qp);
+    }
+    for (Qp* qp : mine)
+        cm_qp_gone(locked, *qp);
+}
+
+void EventFile::forked() {
+    close_queued_sockets();
+}
+
+}  // namespace swrnic::shim

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Descriptors that the stand-in answers for.
+//
+// Every one is backed by an eventfd, so that poll, epoll, select and fcntl(F_SETFL) work natively; read, write, ioctl,
+// fstat, dup and close are interposed and come here. A File is what an open file description is to the kernel: dup()ed
+// descriptors share it.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "real.h"
+
+namespace swrnic::shim {
+
+class Locked;
+
+// Memory is held by shared_ptr, so that a blocked read outlives a close. What the last close means is closed()'s
+// business. Results are >= 0 or -errno. read() and write() may block, are cancellation points then, and are called
+// without the lock.
+class File {
+  public:
+    File() = default;
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    virtual ~File() = default;
+
+    virtual ssize_t read(int fd, void* buffer, std::size_t size);
+    virtual ssize_t write(int fd, const void* buffer, std::size_t size);
+    virtual long ioctl(unsigned long request);
+    virtual bool fake_stat(struct stat& out) const;  // true: changed
+    virtual void closed(Locked& locked);             // the last descriptor is gone
+    virtual void forked() {}                         // in the child: let go of what belongs to the parent
+
+    bool dead() const { return dead_; }
+
+  private:
+    friend class FdTable;
+    std::vector<int> fds_;  // every descriptor of this process that refers to it
+    bool dead_ = false;     // opened before a fork, in the child
+
+  protected:
+    // Any descriptor of it, for the stand-in's own use under the lock; -1 after the last close.
+    int any_fd() const { return fds_.empty() ? -1 : fds_.front(); }
+};
+
+// A File with a queue, readable exactly while the queue holds something. The eventfd is a semaphore that counts the
+// queue's entries: a reader takes a token by a plain read(2), so blocking, O_NONBLOCK, signals with and without
+// SA_RESTART and cancellation are the kernel's own, and then takes the entry.
+class QueueFile : public File {
+  public:
+    void shut(Locked& locked);  // whoever reads or polls wakes, and gets EIO from now on
+    bool is_shut() const { return shut_; }
+
+  protected:
+    long wait_token(int fd);  // 0 or -errno; the entry may be gone when the lock is taken: wait again then
+    void add_token(Locked& locked);
+    void drop_tokens(Locked& locked, std::size_t count);  // the entries were removed by hand
+
+  private:
+    bool shut_ = false;
+};
+
+template <typename Entry>
+class Queue : public QueueFile {
+  public:
+    void push(Locked& locked, Entry entry) {
+        if (any_fd() < 0) return;
+        queue_.push_back(std::move(entry));
+        add_token(locked);
+    }
+    template <typename Predicate>
+    void remove_if(Locked& locked, Predicate&& predicate) {
+        std::size_t removed = 0;
+        for (auto it = queue_.begin(); it != queue_.end();) {
+            if (predicate(*it)) {
+                it = queue_.erase(it);
+                ++removed;
+            } else {
+                ++it;
+            }
+        }
+        drop_tokens(locked, removed);
+    }
+
+  protected:
+    std::deque<Entry> queue_;
+};
+
+// fd -> File. owns() is lock-free and async-signal-safe: the only cost that a foreign descriptor sees.
+class FdTable {
+  public:
+    static constexpr int kMaxFd = 1 << 20;
+
+    static bool owns(int fd) { return fd >= 0 && fd < kMaxFd && owned_[fd].load(std::memory_order_acquire) != 0; }
+
+    std::shared_ptr<File> find(const Locked& locked, int fd) const;
+    // Takes fd over (it is closed on failure). Returns fd or -EMFILE.
+    int install(Locked& locked, int fd, std::shared_ptr<File> file);
+    // Makes a new eventfd for file and installs it.
+    int install_new(Locked& locked, std::shared_ptr<File> file, int eventfd_flags);
+    // Forgets fd; does not close it. File::closed() runs if it was the last.
+    void remove(Locked& locked, int fd);
+    std::vector<int> within(const Locked& locked, unsigned first, unsigned last) const;
+    void forked();
+
+  private:
+    static std::atomic<std::uint8_t> owned_[kMaxFd];
+    std::vector<std::pair<int, std::shared_ptr<File>>> files_;  // sorted by descriptor
+};
+
+}  // namespace swrnic::shim

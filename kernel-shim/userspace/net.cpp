@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "log.h"
+#include "real.h"
+
+namespace swrnic::shim {
+
+Address Address::from(const void* sockaddr_bytes, std::size_t size) {
+    Address address;
+    sa_family_t family = AF_UNSPEC;
+    if (size < sizeof(family)) return address;
+    std::memcpy(&family, sockaddr_bytes, sizeof(family));
+    if (family == AF_INET && size >= sizeof(sockaddr_in)) {
+        std::memcpy(&address.u_.v4, sockaddr_bytes, sizeof(sockaddr_in));
+    } else if (family == AF_INET6 && size >= sizeof(sockaddr_in6)) {
+        std::memcpy(&address.u_.v6, sockaddr_bytes, sizeof(sockaddr_in6));
+    }
+    return address;
+}
+
+Address Address::local_of(int fd) {
+    sockaddr_in6 raw{};
+    socklen_t size = sizeof(raw);
+    if (sys::getsockname(fd, reinterpret_cast<sockaddr*>(&raw), &size) != 0) return {};
+    return from(&raw, size);
+}
+
+Address Address::peer_of(int fd) {
+    sockaddr_in6 raw{};
+    socklen_t size = sizeof(raw);
+    if (sys::getpeername(fd, reinterpret_cast<sockaddr*>(&raw), &size) != 0) return {};
+    return from(&raw, size);
+}
+
+Address Address::any(int family) {
+    Address address;
+    address.u_.base.sa_family = static_cast<sa_family_t>(family);
+    return address;
+}
+
+bool Address::is_any() const {
+    if (family() == AF_INET) return u_.v4.sin_addr.s_addr == INADDR_ANY;
+    return family() == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&u_.v6.sin6_addr);
+}
+
+std::uint32_t Address::v4_or_zero() const {
+    if (family() == AF_INET) return u_.v4.sin_addr.s_addr;
+    std::uint32_t value = 0;
+    if (family() == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&u_.v6.sin6_addr)) {
+        std::memcpy(&value, u_.v6.sin6_addr.s6_addr + 12, sizeof(value));
+    }
+    return value;
+}
+
+bool Address::is_loopback() const {
+    if (const std::uint32_t v4 = v4_or_zero(); v4 != 0) return ntohl(v4) >> 24 == 127;
+    return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&u_.v6.sin6_addr);
+}
+
+std::uint16_t Address::port() const {
+    if (family() == AF_INET) return ntohs(u_.v4.sin_port);
+    return family() == AF_INET6 ? ntohs(u_.v6.sin6_port) : 0;
+}
+
+void Address::set_port(std::uint16_t port) {
+    if (family() == AF_INET) u_.v4.sin_port = htons(port);
+    if (family() == AF_INET6) u_.v6.sin6_port = htons(port);
+}
+
+socklen_t Address::size() const {
+    if (family() == AF_INET) return sizeof(sockaddr_in);
+    return family() == AF_INET6 ? sizeof(sockaddr_in6) : 0;
+}
+
+bool Address::same_host_part(const Address& other) const {
+    if (v4_or_zero() != 0 || other.v4_or_zero() != 0) return v4_or_zero() == other.v4_or_zero();
+    if (family() != AF_INET6 || other.family() != AF_INET6) return false;
+    return std::memcmp(&u_.v6.sin6_addr, &other.u_.v6.sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+std::string Address::text() const {
+    char host[INET6_ADDRSTRLEN] = "-";
+    if (family() == AF_INET) {
+        inet_ntop(AF_INET, &u_.v4.sin_addr, host, sizeof(host));
+        return fmt::format("{}:{}", host, port());
+    }
+    if (family() == AF_INET6) inet_ntop(AF_INET6, &u_.v6.sin6_addr, host, sizeof(host));
+    return fmt::format("[{}]:{}", host, port());
+}
+
+bool on_same_host(const Address& local, const Address& peer) {
+    return local.same_host_part(peer) || (local.is_loopback() && peer.is_loopback());
+}
+
+int open_socket(int family, int type, int protocol) {
+    const int fd = sys::socket(family, type | SOCK_CLOEXEC, protocol);
+    if (fd == -EMFILE || fd == -ENFILE)
+        log(LogLevel::kWarn, "no descriptor left for a connection: each takes one; the limit is `ulimit -n`");
+    return fd;
+}
+
+int find_source(const Address& from, const Address& peer, Address& source) {
+    const int fd = open_socket(peer.family(), SOCK_DGRAM, 0);
+    if (fd < 0) return fd;
+    int error = 0;
+    if (!from.empty() && !from.is_any()) {
+        Address start = from;
+        start.set_port(0);
+        error = sys::bind(fd, start.get(), start.size());
+    }
+    Address target = peer;
+    if (target.port() == 0) target.set_port(9);  // the kernel refuses no port, but some sandboxes do
+    if (error == 0) error = sys::connect(fd, target.get(), target.size());
+    if (error == 0) {
+        source = Address::local_of(fd);
+        source.set_port(0);
+    }
+    sys::close(fd);
+    return error;
+}
+
+}  // namespace swrnic::shim

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Socket addresses, as far as connection management needs them.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace swrnic::shim {
+
+// An IPv4 or IPv6 address with port, or none (family AF_UNSPEC).
+class Address {
+  public:
+    Address() = default;
+    // Takes at most the size of the family; anything but AF_INET and AF_INET6, or too short, gives an empty one.
+    static Address from(const void* sockaddr_bytes, std::size_t size);
+    static Address local_of(int fd);
+    static Address peer_of(int fd);
+    static Address any(int family);
+
+    int family() const { return u_.base.sa_family; }
+    bool empty() const { return family() == AF_UNSPEC; }
+    bool is_any() const;
+    bool is_loopback() const;
+    std::uint16_t port() const;
+    void set_port(std::uint16_t port);
+    const sockaddr* get() const { return &u_.base; }
+    socklen_t size() const;
+    bool same_host_part(const Address& other) const;  // v4-mapped and plain IPv4 compare equal
+    std::string text() const;
+
+  private:
+    std::uint32_t v4_or_zero() const;  // network order; of AF_INET and v4-mapped
+
+    union {
+        sockaddr base;
+        sockaddr_in v4;
+        sockaddr_in6 v6;
+    } u_{};
+};
+
+// Whether a stream between the two never leaves this host.
+bool on_same_host(const Address& local, const Address& peer);
+
+// A socket that is closed on exec, or -errno; a line in the log when there is no descriptor left.
+int open_socket(int family, int type, int protocol);
+
+// The local address that packets to peer would carry; from: AF_UNSPEC, or the address to start from. 0 or -errno.
+int find_source(const Address& from, const Address& peer, Address& source);
+
+}  // namespace swrnic::shim

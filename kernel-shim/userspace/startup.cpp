@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "startup.h"
+
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+
+#include "device_limits.h"
+#include "log.h"
+#include "state.h"
+
+namespace swrnic::shim {
+namespace {
+
+constexpr std::uint64_t kWakeKey = 0;
+
+bool start_thread(void* (*entry)(void*), void* argument) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t thread;
+    const int error = pthread_create(&thread, &attributes, entry, argument);
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return error == 0;
+}
+
+}  // namespace
+
+void set_stream_options(int fd) {
+    sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    sys::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+Startup* Startup::get(Locked& locked) {
+    if (locked->startup != nullptr) return locked->startup;
+    const int epoll = sys::epoll_create();
+    const int wake = sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    auto* startup = new Startup(epoll, wake);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kWakeKey;
+    if (epoll < 0 || wake < 0 || sys::epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) != 0 ||
+        !start_thread(thread_main, startup)) {
+        log(LogLevel::kError, "cannot start the connection thread");
+        sys::close(epoll);
+        sys::close(wake);
+        delete startup;
+        return nullptr;
+    }
+    locked->startup = startup;
+    return startup;
+}
+
+void* Startup::thread_main(void* self) {
+    pthread_setname_np(pthread_self(), "swrnic-cm");
+    static_cast<Startup*>(self)->run();
+    return nullptr;
+}
+
+void Startup::run() {
+    constexpr int kBatch = 64;
+    epoll_event events[kBatch];
+    for (;;) {
+        int timeout = 0;
+        {
+            Locked locked;
+            timeout = wait_ms(locked);
+        }
+        const int count = sys::epoll_wait(epoll_, events, kBatch, timeout);
+        if (count < 0 && count != -EINTR)
+            return;  // the descriptor was closed under us: the process is tearing itself down
+        Locked locked;
+        run_once(locked, events, std::max(count, 0));
+    }
+}
+
+int Startup::wait_ms(Locked&) {
+    planned_wake_ = deadlines_.empty() ? Clock::time_point::max() : deadlines_.begin()->first;
+    if (deadlines_.empty()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(planned_wake_ - Clock::now()).count();
+    return static_cast<int>(std::clamp<long>(left, 0, 60'000));
+}
+
+void Startup::wake() {
+    const std::uint64_t one = 1;
+    sys::write(wake_, &one, sizeof(one));
+}
+
+// Keys, not pointers, come back from epoll: what an earlier event of the batch removed is simply not found.
+void Startup::run_once(Locked& locked, const epoll_event* events, int count) {
+    for (int i = 0; i < count; ++i) {
+        const std::uint64_t key = events[i].data.u64;
+        if (key == kWakeKey) {
+            std::uint64_t ignored;
+            sys::read(wake_, &ignored, sizeof(ignored));
+        } else if (const auto listener = listeners_.find(key); listener != listeners_.end()) {
+            accept_all(locked, key);
+        } else if (const auto pending = pending_.find(key); pending != pending_.end()) {
+            on_socket(locked, *pending->second, events[i].events);
+        }
+    }
+    expire(locked);
+}
+
+void Startup::expire(Locked& locked) {
+    const auto now = Clock::now();
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+        const std::uint64_t key = deadlines_.begin()->second;
+        deadlines_.erase(deadlines_.begin());
+        if (const auto it = listeners_.find(key); it != listeners_.end()) {
+            resume(it->second);
+            continue;
+        }
+        const auto it = pending_.find(key);
+        if (it == pending_.end()) continue;
+        Pending& pending = *it->second;
+        pending.deadline = Clock::time_point::max();
+        if (pending.stage == Stage::kAwaitReady) {
+            const auto qp = locked->qps.find(pending.qpn);
+            log(LogLevel::kInfo, "qp {:#x} peer {}: no first FPDU in time", pending.qpn, pending.peer.text());
+            if (qp != locked->qps.end()) cm_order_error(locked, *qp->second);
+            remove(key, true);
+        } else if (pending.stage == Stage::kConnecting) {
+            const auto id = locked->cm_ids.find(pending.cm_id);
+            const std::shared_ptr<CmId> owner = id != locked->cm_ids.end() ? id->second : nullptr;
+            remove(key, true);
+            if (owner != nullptr) cm_connect_failed(locked, *owner, -ETIMEDOUT);
+        } else {
+            on_event(locked, pending, swrnic_mpa_timeout(&pending.mpa));
+        }
+    }
+}
+
+// ---- the tables ----
+
+Startup::Pending& Startup::add_pending(Locked&, int fd) {
+    auto pending = std::make_unique<Pending>();
+    pending->key = next_key_++;
+    pending->fd = fd;
+    Pending& reference = *pending;
+    pending_.emplace(reference.key, std::move(pending));
+    return reference;
+}
+
+void Startup::set_deadline(Pending& pending, std::uint32_t ms) {
+    deadlines_.erase({pending.deadline, pending.key});
+    pending.deadline = ms == 0 ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(ms);
+    if (ms == 0) return;
+    deadlines_.insert({pending.deadline, pending.key});
+    if (pending.deadline < planned_wake_) wake();
+}
+
+void Startup::watch(Pending& pending, std::uint32_t interest) {
+    if (interest == pending.interest) return;
+    epoll_event event{};
+    event.events = interest;
+    event.data.u64 = pending.key;
+    sys::epoll_ctl(epoll_, pending.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, pending.fd, &event);
+    pending.interest = interest;
+}
+
+void Startup::remove(std::uint64_t key, bool close_socket) {
+    const auto it = pending_.find(key);
+    if (it == pending_.end()) return;
+    Pending& pending = *it->second;
+    deadlines_.erase({pending.deadline, key});
+    if (pending.fd >= 0 && pending.interest != 0) sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd, nullptr);
+    if (pending.fd >= 0 && close_socket) sys::close(pending.fd);
+    leave_half_open(pending);
+    pending_.erase(it);
+}
+
+void Startup::cancel(Locked&, std::uint64_t key) {
+    const auto it = listeners_.find(key);
+    if (it == listeners_.end()) return remove(key, true);
+    const std::deque<std::uint64_t> half_open = std::move(it->second.half_open);
+    sys::close(it->second.fd);
+    listeners_.erase(it);
+    std::erase_if(deadlines_, [&](const Deadline& deadline) { return deadline.second == key; });
+    for (const std::uint64_t child : half_open)
+        remove(child, true);
+}
+
+// In the child only its copies are closed. The epoll set is the parent's: nothing is taken out of it.
+void Startup::forked() {
+    sys::close(epoll_);
+    sys::close(wake_);
+    for (const auto& [key, listener] : listeners_)
+        sys::close(listener.fd);
+    for (const auto& [key, pending] : pending_) {
+        if (pending->fd >= 0) sys::close(pending->fd);
+    }
+}
+
+bool Startup::same_host(std::uint64_t key) const {
+    const auto it = pending_.find(key);
+    return it != pending_.end() && it->second->same_host;
+}
+
+// ---- what commands start ----
+
+int Startup::listen(Locked&, CmId& id, int backlog) {
+    const int error = sys::listen(id.socket, backlog);
+    if (error != 0) return error;
+    const std::uint64_t key = next_key_++;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = key;
+    if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, id.socket, &event); failed != 0) return failed;
+    listeners_.emplace(key, Listener{key, id.socket, id.handle, {}});
+    id.socket = -1;
+    id.startup = key;
+    return 0;
+}
+
+int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms) {
+    if (id.socket < 0) id.socket = cm_make_socket(id, {}, false);
+    if (id.socket < 0) return id.socket;
+    Pending& pending = add_pending(locked, id.socket);
+    const auto size = static_cast<std::uint32_t>(terms.private_data.size());
+    if (swrnic_mpa_initiate(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) {
+        remove(pending.key, false);
+        return -EINVAL;
+    }
+    id.socket = -1;
+    id.startup = pending.key;
+    pending.terms = terms.params;
+    pending.private_data.assign(terms.private_data.begin(), terms.private_data.end());
+    pending.initiator = true;
+    pending.stage = Stage::kConnecting;
+    pending.cm_id = id.handle;
+    pending.qpn = qp.qpn;
+    pending.local = id.local;
+    pending.peer = id.peer;
+    pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
+    set_stream_options(pending.fd);
+    const int error = sys::connect(pending.fd, id.peer.get(), id.peer.size());
+    if (error != 0 && error != -EINPROGRESS) {
+        remove(pending.key, true);
+        id.startup = 0;
+        cm_connect_failed(locked, id, error);  // asynchronously, as every outcome of a connect
+        return 0;
+    }
+    set_deadline(pending, pending.timeout_ms);
+    watch(pending, EPOLLOUT);
+    return 0;
+}
+
+int Startup::accept(Locked& locked, CmId& child, const Qp& qp, const Terms& terms) {
+    const auto it = pending_.find(child.startup);
+    if (it == pending_.end()) return -ECONNRESET;
+    Pending& pending = *it->second;
+    const auto size = static_cast<std::uint32_t>(terms.private_data.size());
+    if (swrnic_mpa_accept(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) return -EINVAL;
+    pending.qpn = qp.qpn;
+    pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
+    pending.stage = Stage::kFrames;
+    set_deadline(pending, pending.timeout_ms);
+    drive(locked, pending.key);
+    return 0;
+}
+
+int Startup::reject(Locked& locked, CmId& child, std::span<const std::uint8_t> private_data) {
+    const auto it = pending_.find(child.startup);
+    child.startup = 0;
+    if (it == pending_.end()) return 0;  // nobody is left to be told
+    Pending& pending = *it->second;
+    if (swrnic_mpa_reject(&pending.mpa, private_data.data(), static_cast<std::uint32_t>(private_data.size())) != 0) {
+        remove(pending.key, true);
+        return -EINVAL;
+    }
+    pending.stage = Stage::kFrames;
+    set_deadline(pending, kStartupTimeoutMs);
+    drive(locked, pending.key);
+    return 0;
+}
+
+}  // namespace swrnic::shim

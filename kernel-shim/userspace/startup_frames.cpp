@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The sockets of startup: accept, connect, frames in and out, and what becomes of each.
+#include <algorithm>
+#include <utility>
+
+#include "device_limits.h"
+#include "event_file.h"
+#include "log.h"
+#include "startup.h"
+#include "state.h"
+
+namespace swrnic::shim {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;  // so that a flood on one port does not starve the others
+constexpr auto kPause = std::chrono::milliseconds(100);
+
+std::shared_ptr<CmId> find_id(Locked& locked, std::uint32_t handle) {
+    const auto it = locked->cm_ids.find(handle);
+    return it == locked->cm_ids.end() ? nullptr : it->second;
+}
+
+std::uint8_t shown_depth(std::uint16_t depth) {  // the uAPI has eight bits (VERBS-43)
+    return static_cast<std::uint8_t>(std::min<std::uint32_t>(depth, kMaxReads));
+}
+
+rdma_ucm_conn_param private_data_of(const swrnic_mpa& mpa) {
+    rdma_ucm_conn_param conn{};
+    const swrnic_mpa_peer_info* peer = swrnic_mpa_peer(&mpa);
+    conn.private_data_len = static_cast<std::uint8_t>(std::min<std::uint16_t>(peer->private_len, 255));
+    if (conn.private_data_len > 0) std::memcpy(conn.private_data, swrnic_mpa_peer_private(&mpa), conn.private_data_len);
+    conn.valid = 1;
+    return conn;
+}
+
+}  // namespace
+
+// ---- listeners ----
+
+void Startup::pause(Listener& listener, Clock::time_point until) {
+    epoll_event event{};
+    event.data.u64 = listener.key;
+    sys::epoll_ctl(epoll_, EPOLL_CTL_MOD, listener.fd, &event);
+    listener.paused = true;
+    deadlines_.insert({until, listener.key});
+    if (until < planned_wake_) wake();
+}
+
+void Startup::resume(Listener& listener) {
+    if (!listener.paused) return;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = listener.key;
+    sys::epoll_ctl(epoll_, EPOLL_CTL_MOD, listener.fd, &event);
+    listener.paused = false;
+}
+
+// A burst of honest peers waits its turn in the kernel's backlog; silent ones hold a place for the grace time only.
+bool Startup::make_room(Listener& listener) {
+    if (listener.half_open.size() < kMaxHalfOpen) return true;
+    const std::uint64_t oldest = listener.half_open.front();
+    const auto grace_ends = pending_.at(oldest)->since + std::chrono::milliseconds(kHalfOpenGraceMs);
+    if (grace_ends > Clock::now()) {
+        pause(listener, grace_ends);
+        return false;
+    }
+    log(LogLevel::kInfo, "listener id {}: too many silent peers, {} goes", listener.cm_id,
+        pending_.at(oldest)->peer.text());
+    remove(oldest, true);
+    return true;
+}
+
+void Startup::leave_half_open(Pending& pending) {
+    const auto it = listeners_.find(std::exchange(pending.listener, 0));
+    if (it == listeners_.end()) return;
+    std::erase(it->second.half_open, pending.key);
+    resume(it->second);
+}
+
+void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
+    for (int i = 0; i < kAcceptsPerTurn; ++i) {
+        const auto it = listeners_.find(listener_key);
+        if (it == listeners_.end() || !make_room(it->second)) return;
+        Listener& listener = it->second;
+        const int fd = sys::accept(listener.fd);
+        if (fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM) {
+            log(LogLevel::kWarn, "listener id {}: accept: error {}, trying again later", listener.cm_id, -fd);
+            return pause(listener, Clock::now() + kPause);
+        }
+        if (fd == -EAGAIN) return;
+        if (fd < 0) continue;  // a connection that was reset while it waited
+        set_stream_options(fd);
+        Pending& pending = add_pending(locked, fd);
+        pending.listener = listener_key;
+        pending.local = Address::local_of(fd);
+        pending.peer = Address::peer_of(fd);
+        pending.same_host = on_same_host(pending.local, pending.peer);
+        swrnic_mpa_respond_init(&pending.mpa, 0);
+        listener.half_open.push_back(pending.key);
+        set_deadline(pending, swrnic_mpa_deadline_ms(&pending.mpa));
+        // Not read at once: epoll tells of Requests in the order of their arrival, and one read here would overtake
+        // those of connections accepted before it. perftest pairs its QPs by the order of the requests alone.
+        watch(pending, EPOLLIN);
+    }
+}
+
+// ---- sockets ----
+
+void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) {
+    switch (pending.stage) {
+        case Stage::kConnecting:
+            on_connected(locked, pending);
+            return;
+        case Stage::kFrames:
+            drive(locked, pending.key);
+            return;
+        case Stage::kDeciding:
+            if ((events & (EPOLLERR | EPOLLHUP)) != 0) return on_event(locked, pending, swrnic_mpa_reset(&pending.mpa));
+            if ((events & EPOLLRDHUP) != 0) return on_event(locked, pending, swrnic_mpa_eof(&pending.mpa));
+            return;
+        case Stage::kAwaitReady:
+            return;
+    }
+}
+
+void Startup::on_connected(Locked& locked, Pending& pending) {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    sys::getsockopt(pending.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    pending.local = Address::local_of(pending.fd);
+    // TCP lets a socket that is bound to the port it connects to meet itself. Nobody listens there.
+    if (error == 0 && pending.local.same_host_part(pending.peer) && pending.local.port() == pending.peer.port()) {
+        error = ECONNREFUSED;
+    }
+    const auto id = find_id(locked, pending.cm_id);
+    if (error != 0 || id == nullptr) {
+        remove(pending.key, true);
+        if (id != nullptr) cm_connect_failed(locked, *id, -error);
+        return;
+    }
+    pending.same_host = on_same_host(pending.local, pending.peer);
+    id->local = pending.local;
+    pending.stage = Stage::kFrames;
+    drive(locked, pending.key);
+}
+
+// Moves octets until the socket or the machine has nothing more to give. The machine may end in any step, and with it
+// the entry.
+void Startup::drive(Locked& locked, std::uint64_t key) {
+    for (;;) {
+        const auto it = pending_.find(key);
+        if (it == pending_.end()) return;
+        Pending& pending = *it->second;
+        if (pending.stage != Stage::kFrames) return;
+        swrnic_mpa_event event = SWRNIC_MPA_EV_NONE;
+        const bool moved = step(locked, pending, event);
+        if (event != SWRNIC_MPA_EV_NONE) {
+            on_event(locked, pending, event);
+        } else if (!moved) {
+            std::uint32_t waiting = 0;
+            swrnic_mpa_out(&pending.mpa, &waiting);
+            watch(pending, EPOLLIN | (waiting > 0 ? std::uint32_t{EPOLLOUT} : 0u));
+            return;
+        }
+    }
+}
+
+bool Startup::step(Locked&, Pending& pending, swrnic_mpa_event& event) {
+    swrnic_mpa* mpa = &pending.mpa;
+    std::uint32_t out = 0;
+    const std::uint8_t* frame = swrnic_mpa_out(mpa, &out);
+    if (out > 0) {
+        const long sent = sys::send(pending.fd, frame, out, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0) {
+            event = swrnic_mpa_sent(mpa, static_cast<std::uint32_t>(sent));
+            return true;
+        }
+        if (sent != -EAGAIN && sent != -EINTR) event = swrnic_mpa_reset(mpa);
+        return sent == -EINTR;
+    }
+    const std::uint32_t want = swrnic_mpa_want(mpa);
+    if (want == 0) return false;
+    const long got = sys::recv(pending.fd, swrnic_mpa_in(mpa), want, MSG_DONTWAIT);
+    if (got > 0) {
+        event = swrnic_mpa_received(mpa, static_cast<std::uint32_t>(got));
+        return true;
+    }
+    if (got == 0) {
+        event = swrnic_mpa_eof(mpa);
+    } else if (got != -EAGAIN && got != -EINTR) {
+        event = swrnic_mpa_reset(mpa);
+    }
+    return got == -EINTR;
+}
+
+// ---- outcomes ----
+
+void Startup::on_event(Locked& locked, Pending& pending, swrnic_mpa_event event) {
+    switch (event) {
+        case SWRNIC_MPA_EV_NONE:
+            return;
+        case SWRNIC_MPA_EV_REQUEST:
+            return on_request(locked, pending);
+        case SWRNIC_MPA_EV_ESTABLISHED:
+            return on_full_operation(locked, pending, false);
+        case SWRNIC_MPA_EV_TERMINATE:
+            return on_full_operation(locked, pending, true);
+        case SWRNIC_MPA_EV_REJECTED:
+            return on_rejected(locked, pending);
+        case SWRNIC_MPA_EV_REJECT_SENT:
+            return finish_reject(pending);
+        case SWRNIC_MPA_EV_FAILED:
+            return on_failed(locked, pending);
+    }
+}
+
+void Startup::on_request(Locked& locked, Pending& pending) {
+    const auto it = listeners_.find(pending.listener);
+    const auto listener = it != listeners_.end() ? find_id(locked, it->second.cm_id) : nullptr;
+    const swrnic_mpa_peer_info* peer = swrnic_mpa_peer(&pending.mpa);
+    if (listener == nullptr || listener->backlog <= 0 || peer->private_len > 255) {
+        // 255: more than the uAPI can show. Refused in the open rather than cut short.
+        log(LogLevel::kInfo, "listener: connection from {} refused: {}", pending.peer.text(),
+            peer->private_len > 255 ? "private data too long" : "backlog full");
+        pending.stage = Stage::kFrames;
+        if (swrnic_mpa_reject(&pending.mpa, nullptr, 0) != 0) remove(pending.key, true);
+        return;
+    }
+    leave_half_open(pending);
+    --listener->backlog;
+
+    const auto child = make_cm_id(locked, *listener->file);
+    child->state = CmState::kRequested;
+    child->port_space = listener->port_space;
+    child->local = pending.local;
+    child->peer = pending.peer;
+    child->on_device = true;
+    child->startup = pending.key;
+    pending.cm_id = child->handle;
+    pending.stage = Stage::kDeciding;
+    set_deadline(pending, 0);
+    watch(pending, EPOLLRDHUP);
+
+    // VERBS-51: what the peer may have outstanding we must hold, and the reverse; without revision 2 the maxima are
+    // shown.
+    CmEvent event{
+        listener, child, listener->uid, child->handle, CmEventType::kConnectRequest, 0, private_data_of(pending.mpa)};
+    event.conn.responder_resources = shown_depth(peer->enhanced != 0 ? peer->ord : std::uint16_t{kMaxReads});
+    event.conn.initiator_depth = shown_depth(peer->enhanced != 0 ? peer->ird : std::uint16_t{kMaxReads});
+    log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", listener->handle, pending.peer.text(),
+        peer->rev);
+    listener->file->post(locked, std::move(event));
+}
+
+void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate) {
+    const auto id = find_id(locked, pending.cm_id);
+    const auto qp = locked->qps.find(pending.qpn);
+    EventFile* file = qp != locked->qps.end() ? qp->second->context->event_file(locked) : nullptr;
+    swrnic_connected connected{};
+    if (id == nullptr || file == nullptr || swrnic_mpa_connected(&pending.mpa, &connected) != 0) {
+        remove(pending.key, true);
+        if (id != nullptr) cm_connect_failed(locked, *id, -ECONNABORTED);
+        return;
+    }
+    connected.fd = pending.fd;
+    if (pending.same_host) connected.flags |= SWRNIC_CONN_SAME_HOST;
+    const rdma_ucm_conn_param said = private_data_of(pending.mpa);
+    const bool initiator = pending.initiator;
+    if (terminate) {
+        remove(pending.key, false);
+    } else {
+        // The socket changes hands; the entry stays to see that QP_READY comes.
+        sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd, nullptr);
+        pending.fd = -1;
+        pending.interest = 0;
+        pending.stage = Stage::kAwaitReady;
+        set_deadline(pending, pending.timeout_ms);
+    }
+    qp->second->ird = shown_depth(connected.ird);
+    qp->second->ord = shown_depth(connected.ord);
+    file->hand_over(locked, *qp->second, connected);
+    log(LogLevel::kInfo, "qp {:#x} peer {}: {} in full operation, flags {:#x} ird {} ord {} rtr {}", qp->first,
+        id->peer.text(), initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord,
+        connected.rtr);
+    if (terminate) return cm_connect_failed(locked, *id, -EPROTO);
+    id->outcome = initiator ? said : rdma_ucm_conn_param{};
+    id->outcome.valid = 1;
+    id->outcome.responder_resources = shown_depth(connected.ird);
+    id->outcome.initiator_depth = shown_depth(connected.ord);
+    id->outcome.qp_num = qp->first;
+}
+
+void Startup::on_rejected(Locked& locked, Pending& pending) {
+    const rdma_ucm_conn_param said = private_data_of(pending.mpa);
+    const auto id = find_id(locked, pending.cm_id);
+    remove(pending.key, true);
+    if (id != nullptr) cm_connect_failed(locked, *id, -ECONNREFUSED, &said);  // VERBS-52
+}
+
+void Startup::finish_reject(Pending& pending) {
+    sys::shutdown(pending.fd, SHUT_WR);
+    remove(pending.key, true);
+}
+
+void Startup::on_failed(Locked& locked, Pending& pending) {
+    const swrnic_mpa_class kind = swrnic_mpa_failure_class(&pending.mpa);
+    const int error = kind == SWRNIC_MPA_CLASS_RESET     ? -ECONNRESET
+                      : kind == SWRNIC_MPA_CLASS_TIMEOUT ? -ETIMEDOUT
+                      : kind == SWRNIC_MPA_CLASS_LOCAL   ? -ECONNABORTED
+                                                         : -EPROTO;
+    log(LogLevel::kInfo, "peer {}: startup failed: {}", pending.peer.text(),
+        swrnic_mpa_reason_name(swrnic_mpa_failure(&pending.mpa)));
+    const auto id = find_id(locked, pending.cm_id);
+    const bool known = id != nullptr && id->startup == pending.key;
+    if (known && retry_unenhanced(locked, *id, pending)) return;
+    remove(pending.key, true);
+    if (!known) return;
+    if (id->state == CmState::kRequested) {
+        id->startup = 0;  // nothing may be told before ACCEPT, which then fails with ECONNRESET
+        return;
+    }
+    cm_connect_failed(locked, *id, error);
+}
+
+// RFC 6581 10: a Responder of revision 1 closes on an enhanced Request. One more connection, within the same deadline.
+bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
+    if (!failed.initiator || failed.retried || swrnic_mpa_retry_rev1(&failed.mpa) == 0) return false;
+    Address source = id.local;
+    source.set_port(0);
+    const int fd = cm_make_socket(id, source, false);
+    if (fd < 0) return false;
+    failed.terms.rev = 1;
+    failed.terms.p2p = 0;
+    const std::vector<std::uint8_t>& said = failed.private_data;
+    if (swrnic_mpa_initiate(&failed.mpa, &failed.terms, said.data(), static_cast<std::uint32_t>(said.size())) != 0) {
+        sys::close(fd);
+        return false;
+    }
+    log(LogLevel::kInfo, "peer {}: no answer to an enhanced Request, trying revision 1", failed.peer.text());
+    sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, failed.fd, nullptr);
+    sys::close(failed.fd);
+    failed.fd = fd;
+    failed.interest = 0;
+    failed.retried = true;
+    failed.stage = Stage::kConnecting;
+    set_stream_options(fd);
+    const int error = sys::connect(fd, failed.peer.get(), failed.peer.size());
+    if (error != 0 && error != -EINPROGRESS) {
+        remove(failed.key, true);
+        cm_connect_failed(locked, id, error);
+        return true;
+    }
+    watch(failed, EPOLLOUT);
+    return true;
+}
+
+}  // namespace swrnic::shim

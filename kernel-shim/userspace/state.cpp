@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "state.h"
+
+#include <pthread.h>
+#include <sys/auxv.h>
+
+#include <new>
+
+#include "log.h"
+#include "startup.h"
+
+namespace swrnic::shim {
+namespace {
+
+constinit std::atomic<int> g_mode{0};
+constinit std::atomic<State*> g_state{nullptr};
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+constinit std::atomic<int> g_pid{0};
+
+void before_fork() {
+    pthread_mutex_lock(&g_lock);
+}
+void in_parent() {
+    pthread_mutex_unlock(&g_lock);
+}
+
+// What was opened before the fork belongs to the parent. The child closes its copies of the stand-in's own sockets,
+// never shuts them down, and starts afresh when it opens the device again.
+void abandon(State& state) {
+    state.fds.forked();
+    if (state.startup != nullptr) state.startup->forked();
+    state.startup = nullptr;  // leaked: its thread does not exist here
+    state.qps.clear();
+    for (const auto& [handle, id] : state.cm_ids)
+        id->close_socket();
+    state.cm_ids.clear();
+}
+
+void in_child() {
+    g_pid.store(sys::getpid(), std::memory_order_relaxed);
+    if (g_state.load(std::memory_order_relaxed) != nullptr) abandon(*g_state.load(std::memory_order_relaxed));
+    pthread_mutex_unlock(&g_lock);
+}
+
+// Also counts the process in: a vfork()ed child is told by its number.
+[[gnu::constructor]] void at_load() {
+    g_pid.store(sys::getpid(), std::memory_order_relaxed);
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+// A wrong setting is not ours to complain about: the provider refuses it, with a clear line.
+void read_settings() {
+    Config config;
+    std::string error;
+    if (load_config(config, error)) set_log_level(config.log);
+}
+
+State* make_state() {
+    read_settings();
+    return new State;
+}
+
+bool kernel_has_rdma() {
+    if (sys::faccess("/dev/infiniband") != 0) return false;
+    if (sys::faccess("/dev/infiniband/rdma_cm") == 0) return true;
+    for (int i = 0; i < 32; ++i) {
+        if (sys::faccess(fmt::format("/dev/infiniband/uverbs{}", i).c_str()) == 0) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+Mode mode() {
+    int known = g_mode.load(std::memory_order_acquire);
+    if (known == 0) {
+        if (getauxval(AT_SECURE) != 0) {
+            known = static_cast<int>(Mode::kSecure);
+        } else {
+            known = static_cast<int>(kernel_has_rdma() ? Mode::kKernelHasRdma : Mode::kActive);
+        }
+        int expected = 0;
+        if (g_mode.compare_exchange_strong(expected, known) && known == static_cast<int>(Mode::kKernelHasRdma)) {
+            log(LogLevel::kWarn, "/dev/infiniband has devices of the kernel's; the stand-in stays out of the way");
+        }
+    }
+    return static_cast<Mode>(known);
+}
+
+Locked::Locked() {
+    pthread_mutex_lock(&g_lock);
+    if (g_state.load(std::memory_order_relaxed) == nullptr) g_state.store(make_state(), std::memory_order_release);
+}
+
+Locked::~Locked() {
+    pthread_mutex_unlock(&g_lock);
+}
+State& Locked::operator*() const {
+    return *g_state.load(std::memory_order_relaxed);
+}
+State* Locked::operator->() const {
+    return g_state.load(std::memory_order_relaxed);
+}
+
+bool in_vforked_child() {
+    return g_pid.load(std::memory_order_relaxed) != sys::getpid();
+}
+
+std::uint32_t random_u32() {
+    std::uint32_t value = 0;
+    while (sys::getrandom(&value, sizeof(value)) != sizeof(value)) {
+    }
+    return value;
+}
+
+}  // namespace swrnic::shim

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The one process-wide state of the stand-in, and the one lock over it.
+//
+// The lock is never held across anything that can wait for a peer or for the application. It is held in fork(), so that
+// the child finds everything whole. The state is never destroyed: threads and other libraries' destructors may come
+// here after exit().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "file.h"
+
+namespace swrnic::shim {
+
+class CmId;
+class Startup;
+struct Qp;
+
+// Whether the stand-in answers at all. Inert in setuid programs and where the kernel has RDMA character devices of its
+// own.
+enum class Mode : int { kActive = 1, kSecure, kKernelHasRdma };
+Mode mode();  // decided once per process; lock-free afterwards
+inline bool active() {
+    return mode() == Mode::kActive;
+}
+
+struct State {
+    FdTable fds;
+    std::unordered_map<std::uint32_t, Qp*> qps;  // by number, across all verbs contexts
+    std::map<std::uint32_t, std::shared_ptr<CmId>> cm_ids;
+    std::uint32_t next_cm_id = 0;
+    Startup* startup = nullptr;  // made on first use
+};
+
+// Proof of the lock. Functions that need it take one by reference.
+class Locked {
+  public:
+    Locked();
+    ~Locked();
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+
+    State& operator*() const;
+    State* operator->() const;
+};
+
+// True in a vfork()ed child: it shares this memory, but not our descriptors.
+bool in_vforked_child();
+
+std::uint32_t random_u32();
+
+}  // namespace swrnic::shim

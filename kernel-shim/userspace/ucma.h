@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// /dev/infiniband/rdma_cm: connection ids and their events, in both dialects of librdmacm (AF_IB and legacy commands).
+//
+// Everything here is under the lock. Ids are process-wide, as in the kernel; a command reaches only the ids of its own
+// file.
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "file.h"
+#include "net.h"
+#include "uverbs.h"
+
+namespace swrnic::shim {
+
+class UcmaFile;
+
+// enum rdma_cm_event_type, which only librdmacm's header has; and that one cannot be included beside the uAPI's.
+enum class CmEventType : std::uint32_t {
+    kAddrResolved = 0,
+    kAddrError = 1,
+    kRouteResolved = 2,
+    kConnectRequest = 4,
+    kConnectError = 6,
+    kUnreachable = 7,
+    kRejected = 8,
+    kEstablished = 9,
+    kDisconnected = 10,
+};
+
+enum class CmState : std::uint8_t {
+    kIdle,
+    kBound,         // has an address, maybe any
+    kAddrResolved,  // knows its peer
+    kRouteResolved,
+    kListening,
+    kConnecting,  // active: until the engine has the stream (QP_READY)
+    kRequested,   // passive: CONNECT_REQUEST raised, the application decides
+    kAccepting,   // passive: Reply under way, until QP_READY
+    kEstablished,
+    kDisconnecting,  // by us; DISCONNECTED follows
+    kOver,           // failed, rejected or closed: nothing more will happen
+};
+
+class CmId {
+  public:
+    std::uint32_t handle = 0;
+    std::uint64_t uid = 0;  // of a child: 0 until ACCEPT names one
+    UcmaFile* file = nullptr;
+    CmState state = CmState::kIdle;
+    std::uint16_t port_space = 0;
+    Address local, peer;
+    bool on_device = false;  // bound to, or resolved from, an address of ours
+    bool af_only = false;
+    std::uint8_t tos = 0;
+    bool has_tos = false;
+    int socket = -1;            // bound, not yet listening or connecting; then it is Startup's
+    std::uint64_t startup = 0;  // key in Startup; 0: none
+    int backlog = 0;            // a listener's: CONNECT_REQUESTs that may still be queued
+    std::uint32_t qpn = 0;      // 0: none
+    std::uint32_t events_reported = 0;
+    rdma_ucm_conn_param outcome{};  // what ESTABLISHED will show
+
+    void close_socket();
+};
+
+struct CmEvent {
+    std::shared_ptr<CmId> id;     // whose count it raises; of CONNECT_REQUEST the listener
+    std::shared_ptr<CmId> child;  // CONNECT_REQUEST only
+    std::uint64_t uid;
+    std::uint32_t handle;
+    CmEventType type;
+    int status;
+    rdma_ucm_conn_param conn;
+};
+
+struct UcmaRequest {
+    std::span<const std::uint8_t> in;
+    std::uint64_t response = 0;
+    std::size_t out = 0;
+
+    // The front of the command; what is missing beyond minimum reads as zero.
+    template <typename Command>
+    bool take(Command& command, std::size_t minimum = sizeof(Command)) {
+        if (in.size() < minimum) return false;
+        command = {};
+        std::memcpy(&command, in.data(), in.size() < sizeof(Command) ? in.size() : sizeof(Command));
+        if constexpr (requires { command.response; }) response = command.response;
+        return true;
+    }
+    // Room for at least minimum: 0 or -errno. Asked before anything is done; reply() then copies what fits of whole.
+    int room(std::size_t minimum, std::size_t whole) const {
+        if (out < minimum) return -ENOSPC;
+        return writable(reinterpret_cast<const void*>(response), out < whole ? out : whole) ? 0 : -EFAULT;
+    }
+    int room(std::size_t whole) const { return room(whole, whole); }
+    template <typename Response>
+    void reply(const Response& data) const {
+        std::memcpy(reinterpret_cast<void*>(response), &data, out < sizeof(data) ? out : sizeof(data));
+    }
+};
+
+class UcmaFile : public Queue<CmEvent> {
+  public:
+    ssize_t write(int fd, const void* buffer, std::size_t size) override;
+    bool fake_stat(struct stat& out) const override;
+    void closed(Locked& locked) override;
+
+    void post(Locked& locked, CmEvent event) { push(locked, std::move(event)); }
+
+  private:
+    int dispatch(Locked& locked, std::uint32_t command, UcmaRequest& request);
+    int get_event(int fd, UcmaRequest& request);  // may block; takes the lock by itself
+    // The id if it is this file's, else nullptr and error.
+    std::shared_ptr<CmId> find(Locked& locked, std::uint32_t handle, int& error);
+
+    // ucma.cpp
+    int create_id(Locked& locked, UcmaRequest& request);
+    int destroy_id(Locked& locked, UcmaRequest& request);
+    int set_option(Locked& locked, UcmaRequest& request);
+    int notify(Locked& locked, UcmaRequest& request);
+    int migrate_id(Locked& locked, UcmaRequest& request);
+    void destroy(Locked& locked, const std::shared_ptr<CmId>& id);
+    // ucma_addr.cpp
+    int bind_ip(Locked& locked, UcmaRequest& request);
+    int bind(Locked& locked, UcmaRequest& request);
+    int bind_to(Locked& locked, std::uint32_t handle, const void* address, std::size_t size);
+    int resolve_ip(Locked& locked, UcmaRequest& request);
+    int resolve_addr(Locked& locked, UcmaRequest& request);
+    int resolve_to(Locked& locked, std::uint32_t handle, const Address& source, Address target);
+    int resolve_route(Locked& locked, UcmaRequest& request);
+    int query_route(Locked& locked, UcmaRequest& request);
+    int query(Locked& locked, UcmaRequest& request);
+    int init_qp_attr(Locked& locked, UcmaRequest& request);
+    // ucma_conn.cpp
+    int connect(Locked& locked, UcmaRequest& request);
+    int listen(Locked& locked, UcmaRequest& request);
+    int accept(Locked& locked, UcmaRequest& request);
+    int reject(Locked& locked, UcmaRequest& request);
+    int disconnect(Locked& locked, UcmaRequest& request);
+};
+
+// ---- between connection management, startup and the queue pairs ----
+
+std::shared_ptr<CmId> make_cm_id(Locked& locked, UcmaFile& file);
+void cm_post(Locked& locked, CmId& id, CmEventType type, int status = 0, const rdma_ucm_conn_param* conn = nullptr);
+
+// A new TCP socket for id, with its options, bound to local (port 0: any; not bound at all when local is empty).
+int cm_make_socket(const CmId& id, const Address& local, bool reuse_address);
+
+// Ends what id does, without an event: startup, listening, stream. The id is kOver then.
+void cm_stop(Locked& locked, CmId& id);
+// Startup of an active connection has failed; error is a negative errno. Raises the event that belongs to it.
+void cm_connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_param* conn = nullptr);
+
+void cm_stream_ready(Locked& locked, Qp& qp);                   // QP_READY
+void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready);  // QP_CLOSED
+void cm_abort_startup(Locked& locked, Qp& qp, int error);       // the QP was moved to ERR or RESET
+void cm_order_error(Locked& locked, Qp& qp);                    // QP_ERROR to whoever drives it
+void cm_qp_gone(Locked& locked, Qp& qp);                        // the QP, or whoever drives it, is gone
+
+}  // namespace swrnic::shim

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Addresses: bind, resolve, query.
+#include <rdma/ib_user_verbs.h>
+
+#include <algorithm>
+
+#include "device.h"
+#include "log.h"
+#include "state.h"
+#include "ucma.h"
+
+namespace swrnic::shim {
+namespace {
+
+constexpr sa_family_t kAfIb = 27;
+
+// struct sockaddr_ib of the kernel's uAPI, as far as QUERY_GID fills it.
+struct SockaddrIb {
+    std::uint16_t family;
+    std::uint16_t pkey;  // network order
+    std::uint32_t flow_info;
+    std::uint8_t address[16];
+    std::uint64_t service_id;
+    std::uint64_t service_mask;
+    std::uint64_t scope_id;
+};
+static_assert(sizeof(SockaddrIb) == 48);
+
+template <typename Storage>
+void put_address(Storage& storage, const Address& address) {
+    static_assert(sizeof(Storage) >= sizeof(sockaddr_in6));
+    if (!address.empty()) std::memcpy(&storage, address.get(), address.size());
+}
+
+}  // namespace
+
+int cm_make_socket(const CmId& id, const Address& local, bool reuse_address) {
+    const int family = local.empty() ? id.peer.family() : local.family();
+    const int fd = open_socket(family, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP);
+    if (fd < 0) return fd;
+    if (reuse_address) sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (family == AF_INET6) sys::set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, id.af_only ? 1 : 0);
+    if (id.has_tos) {
+        if (family == AF_INET) sys::set_option(fd, IPPROTO_IP, IP_TOS, id.tos);
+        if (family == AF_INET6) sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, id.tos);
+    }
+    if (local.empty()) return fd;
+    const int error = sys::bind(fd, local.get(), local.size());
+    if (error != 0) {
+        sys::close(fd);
+        return error;
+    }
+    // After the bind: the choice of a port was strict, and yet what lingers of this connection will keep no server from
+    // it.
+    if (!reuse_address) sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    return fd;
+}
+
+// ---- bind ----
+
+int UcmaFile::bind_to(Locked& locked, std::uint32_t handle, const void* bytes, std::size_t size) {
+    int error = 0;
+    const auto id = find(locked, handle, error);
+    if (id == nullptr) return error;
+    if (id->state != CmState::kIdle) return -EINVAL;
+    sa_family_t family = AF_UNSPEC;
+    if (size >= sizeof(family)) std::memcpy(&family, bytes, sizeof(family));
+    if (family == kAfIb) {  // librdmacm's probe for the newer commands; nothing more can come of it
+        id->state = CmState::kBound;
+        return 0;
+    }
+    const Address address = Address::from(bytes, size);
+    if (address.empty()) return -EAFNOSUPPORT;
+    const int fd = cm_make_socket(*id, address, true);
+    if (fd < 0) return fd;
+    id->socket = fd;
+    id->local = Address::local_of(fd);
+    id->on_device = !address.is_any();
+    id->state = CmState::kBound;
+    return 0;
+}
+
+int UcmaFile::bind_ip(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_bind_ip command;
+    if (!request.take(command)) return -EINVAL;
+    return bind_to(locked, command.id, &command.addr, sizeof(command.addr));
+}
+
+int UcmaFile::bind(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_bind command;
+    if (!request.take(command)) return -EINVAL;
+    if (command.reserved != 0 || command.addr_size == 0 || command.addr_size > sizeof(command.addr)) return -EINVAL;
+    return bind_to(locked, command.id, &command.addr, command.addr_size);
+}
+
+// ---- resolve: the kernel's routing table answers at once, so the events are there when the command returns ----
+
+int UcmaFile::resolve_to(Locked& locked, std::uint32_t handle, const Address& source, Address target) {
+    int error = 0;
+    const auto id = find(locked, handle, error);
+    if (id == nullptr) return error;
+    if (id->state != CmState::kIdle && id->state != CmState::kBound) return -EINVAL;
+    if (target.empty() || (!source.empty() && source.family() != target.family())) return -EINVAL;
+    if (id->state == CmState::kIdle && !source.empty()) {
+        const int bound = bind_to(locked, handle, source.get(), source.size());
+        if (bound != 0) return bound;
+    }
+    if (!id->local.empty() && id->local.family() != target.family()) return -EINVAL;
+    if (target.is_any()) {  // "any" names this host, as in the kernel
+        Address loopback = Address::any(target.family());
+        error = find_source({}, loopback, loopback);
+        loopback.set_port(target.port());
+        target = loopback;
+    }
+    Address found;
+    if (error == 0) error = find_source(id->local, target, found);
+    id->peer = target;
+    if (error != 0) {
+        cm_post(locked, *id, CmEventType::kAddrError, error);
+        return 0;
+    }
+    if (id->socket < 0) {
+        // Bound early, so that the port is known from now on; without SO_REUSEADDR the kernel never picks one that a
+        // connection to the same peer still lingers on. When no port is free for that, connect() finds one.
+        const int fd = cm_make_socket(*id, found, false);
+        if (fd >= 0) id->socket = fd;
+    }
+    const std::uint16_t port = id->socket >= 0 ? Address::local_of(id->socket).port() : std::uint16_t{0};
+    id->local = found;
+    id->local.set_port(port);
+    id->on_device = true;
+    id->state = CmState::kAddrResolved;
+    cm_post(locked, *id, CmEventType::kAddrResolved);
+    return 0;
+}
+
+int UcmaFile::resolve_ip(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_resolve_ip command;
+    if (!request.take(command)) return -EINVAL;
+    return resolve_to(locked, command.id, Address::from(&command.src_addr, sizeof(command.src_addr)),
+                      Address::from(&command.dst_addr, sizeof(command.dst_addr)));
+}
+
+int UcmaFile::resolve_addr(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_resolve_addr command;
+    if (!request.take(command)) return -EINVAL;
+    if (command.reserved != 0 || command.src_size > sizeof(command.src_addr) ||
+        command.dst_size > sizeof(command.dst_addr)) {
+        return -EINVAL;
+    }
+    return resolve_to(locked, command.id, Address::from(&command.src_addr, command.src_size),
+                      Address::from(&command.dst_addr, command.dst_size));
+}
+
+int UcmaFile::resolve_route(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_resolve_route command;
+    int error = 0;
+    if (!request.take(command)) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    if (id->state != CmState::kAddrResolved) return -EINVAL;
+    id->state = CmState::kRouteResolved;
+    cm_post(locked, *id, CmEventType::kRouteResolved);
+    return 0;
+}
+
+// ---- query; iWARP has no paths ----
+
+int UcmaFile::query_route(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_query command;
+    int error = 0;
+    if (!request.take(command, offsetof(rdma_ucm_query, option))) return -EINVAL;
+    if (const int none =
+            request.room(offsetof(rdma_ucm_query_route_resp, ibdev_index), sizeof(rdma_ucm_query_route_resp));
+        none != 0)
+        return none;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    rdma_ucm_query_route_resp out{};
+    put_address(out.src_addr, id->local);
+    put_address(out.dst_addr, id->peer);
+    out.ibdev_index = ~0u;
+    if (id->on_device) {
+        out.node_guid = node_guid_be();
+        out.port_num = 1;
+    }
+    request.reply(out);
+    return 0;
+}
+
+int UcmaFile::query(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_query command;
+    int error = 0;
+    if (!request.take(command)) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    if (command.option == RDMA_USER_CM_QUERY_PATH) {
+        rdma_ucm_query_path_resp paths{};
+        if (const int none = request.room(sizeof(paths)); none != 0) return none;
+        request.reply(paths);
+        return 0;
+    }
+    if (command.option != RDMA_USER_CM_QUERY_ADDR && command.option != RDMA_USER_CM_QUERY_GID) return -ENOSYS;
+    if (const int none =
+            request.room(offsetof(rdma_ucm_query_addr_resp, ibdev_index), sizeof(rdma_ucm_query_addr_resp));
+        none != 0)
+        return none;
+    rdma_ucm_query_addr_resp out{};
+    out.ibdev_index = ~0u;
+    if (id->on_device) {
+        out.node_guid = node_guid_be();
+        out.port_num = 1;
+        out.pkey = 0xffff;
+    }
+    if (command.option == RDMA_USER_CM_QUERY_ADDR) {
+        put_address(out.src_addr, id->local);
+        put_address(out.dst_addr, id->peer);
+        out.src_size = static_cast<std::uint16_t>(id->local.size());
+        out.dst_size = static_cast<std::uint16_t>(id->peer.size());
+    } else {
+        SockaddrIb own{};
+        own.family = kAfIb;
+        own.pkey = 0xffff;
+        if (id->on_device) {
+            const Gid gid = port_gid(locked);
+            std::memcpy(own.address, gid.data(), sizeof(own.address));
+        }
+        std::memcpy(&out.src_addr, &own, sizeof(own));
+        SockaddrIb other{};
+        other.family = kAfIb;
+        std::memcpy(&out.dst_addr, &other, sizeof(other));
+        out.src_size = out.dst_size = sizeof(SockaddrIb);
+    }
+    request.reply(out);
+    return 0;
+}
+
+// What the kernel's iw_cm tells: INIT and RTR set the access rights, RTS nothing, since the connection manager makes
+// that step.
+int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_init_qp_attr command;
+    int error = 0;
+    if (!request.take(command)) return -EINVAL;
+    ib_uverbs_qp_attr out{};
+    if (const int none = request.room(sizeof(out)); none != 0) return none;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    constexpr std::uint32_t kInit = 1, kRtr = 2, kErr = 6;
+    constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskPort = 1u << 5;
+    constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteRead = 4;
+    if (!id->on_device || command.qp_state > kErr) return -EINVAL;
+    out.qp_state = command.qp_state;
+    out.qp_attr_mask = kMaskPort;
+    out.port_num = 1;
+    if (command.qp_state == kInit || command.qp_state == kRtr) {
+        out.qp_attr_mask |= kMaskState | kMaskAccess;
+        out.qp_access_flags = kLocalWrite | kRemoteWrite | kRemoteRead;
+    }
+    request.reply(out);
+    return 0;
+}
+
+}  // namespace swrnic::shim

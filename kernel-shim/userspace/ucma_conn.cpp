@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Connections: connect, listen, accept, reject, disconnect, and what the stream's life means to the id.
+#include <algorithm>
+
+#include "device_limits.h"
+#include "event_file.h"
+#include "log.h"
+#include "startup.h"
+#include "state.h"
+#include "ucma.h"
+
+namespace swrnic::shim {
+namespace {
+
+constexpr std::uint8_t kQpStateInit = 1, kQpStateRtr = 2;
+
+// The QP of a connect or accept: any of this process's contexts may own it.
+Qp* usable_qp(Locked& locked, std::uint32_t qpn) {
+    const auto it = locked->qps.find(qpn);
+    if (it == locked->qps.end()) return nullptr;
+    Qp* qp = it->second;
+    const bool idle = qp->stream == Stream::kNone && !qp->has_cm_id;
+    const bool prepared = qp->state == kQpStateInit || qp->state == kQpStateRtr;
+    return idle && prepared && qp->context->event_file(locked) != nullptr ? qp : nullptr;
+}
+
+std::shared_ptr<CmId> id_of(Locked& locked, const Qp& qp) {
+    const auto it = qp.has_cm_id ? locked->cm_ids.find(qp.cm_id) : locked->cm_ids.end();
+    return it == locked->cm_ids.end() ? nullptr : it->second;
+}
+
+void attach(CmId& id, Qp& qp) {
+    id.qpn = qp.qpn;
+    qp.cm_id = id.handle;
+    qp.has_cm_id = true;
+}
+
+void detach(Locked& locked, CmId& id) {
+    const auto it = locked->qps.find(id.qpn);
+    if (id.qpn != 0 && it != locked->qps.end() && it->second->cm_id == id.handle) it->second->has_cm_id = false;
+}
+
+Startup::Terms terms_of(const Qp& qp, const rdma_ucm_conn_param& conn, bool same_host) {
+    Startup::Terms terms{};
+    swrnic_mpa_params& p = terms.params;
+    p.rev = qp.startup.mpa_rev;
+    p.crc_wanted =
+        qp.startup.crc_mode == SWRNIC_CRC_ON || (qp.startup.crc_mode == SWRNIC_CRC_AUTO && !same_host) ? 1 : 0;
+    p.large_fpdu = qp.startup.fpdu_mode == SWRNIC_FPDU_EMSS ? SWRNIC_MPA_LARGE_NEVER : SWRNIC_MPA_LARGE_ACCEPT;
+    if (qp.startup.fpdu_mode == SWRNIC_FPDU_64K || (qp.startup.fpdu_mode == SWRNIC_FPDU_AUTO && same_host)) {
+        p.large_fpdu = SWRNIC_MPA_LARGE_OFFER;
+    }
+    p.p2p = p.rev >= 2 ? 1 : 0;
+    p.rtr_kinds = SWRNIC_MPA_RTR_ALL;
+    p.ird = static_cast<std::uint16_t>(std::min<std::uint32_t>(conn.responder_resources, kMaxReads));  // VERBS-50
+    p.ord = static_cast<std::uint16_t>(std::min<std::uint32_t>(conn.initiator_depth, kMaxReads));
+    p.max_ird = kMaxReads;
+    terms.private_data = {conn.private_data, conn.private_data_len};
+    return terms;
+}
+
+}  // namespace
+
+// ---- commands ----
+
+int UcmaFile::connect(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_connect command;
+    int error = 0;
+    if (!request.take(command, offsetof(rdma_ucm_connect, ece))) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    if (command.conn_param.valid == 0 || id->state != CmState::kRouteResolved) return -EINVAL;
+    Qp* qp = usable_qp(locked, command.conn_param.qp_num);
+    if (qp == nullptr) return -EINVAL;
+    Startup* startup = Startup::get(locked);
+    if (startup == nullptr) return -ENOMEM;
+    id->state = CmState::kConnecting;
+    attach(*id, *qp);
+    // The source was found when the address was resolved, so both ends are known before TCP connects.
+    error = startup->connect(locked, *id, *qp, terms_of(*qp, command.conn_param, on_same_host(id->local, id->peer)));
+    if (error != 0) {
+        detach(locked, *id);
+        id->state = CmState::kRouteResolved;
+    }
+    return error;
+}
+
+int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_listen command;
+    int error = 0;
+    if (!request.take(command)) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    if (id->state == CmState::kIdle) {
+        const Address any = Address::any(AF_INET);
+        error = bind_to(locked, command.id, any.get(), any.size());
+        if (error != 0) return error;
+    }
+    if (id->state != CmState::kBound || id->socket < 0) return -EINVAL;
+    Startup* startup = Startup::get(locked);
+    if (startup == nullptr) return -ENOMEM;
+    const bool sane = command.backlog > 0 && command.backlog < static_cast<std::uint32_t>(kMaxBacklog);
+    id->backlog = sane ? static_cast<int>(command.backlog) : kMaxBacklog;
+    error = startup->listen(locked, *id, kTcpBacklog);
+    if (error == 0) id->state = CmState::kListening;
+    return error;
+}
+
+int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_accept command;
+    int error = 0;
+    if (!request.take(command, offsetof(rdma_ucm_accept, ece))) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    if (command.conn_param.valid == 0 || id->state != CmState::kRequested) return -EINVAL;
+    Startup* startup = Startup::get(locked);
+    Qp* qp = usable_qp(locked, command.conn_param.qp_num);
+    if (qp == nullptr || startup == nullptr) return -EINVAL;
+    id->uid = command.uid;
+    id->state = CmState::kAccepting;
+    attach(*id, *qp);
+    error = startup->accept(locked, *id, *qp, terms_of(*qp, command.conn_param, startup->same_host(id->startup)));
+    if (error != 0) {
+        detach(locked, *id);
+        id->uid = 0;
+        id->state = error == -EINVAL ? CmState::kRequested : CmState::kOver;
+    }
+    return error;
+}
+
+int UcmaFile::reject(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_reject command;
+    int error = 0;
+    if (!request.take(command)) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    if (id->state != CmState::kRequested) return -EINVAL;
+    Startup* startup = Startup::get(locked);
+    if (startup == nullptr) return -ENOMEM;
+    id->state = CmState::kOver;
+    return startup->reject(locked, *id, {command.private_data, command.private_data_len});
+}
+
+int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
+    rdma_ucm_disconnect command;
+    int error = 0;
+    if (!request.take(command)) return -EINVAL;
+    const auto id = find(locked, command.id, error);
+    if (id == nullptr) return error;
+    switch (id->state) {
+        case CmState::kEstablished:
+            break;
+        case CmState::kRequested:
+        case CmState::kDisconnecting:
+        case CmState::kOver:
+            return 0;  // the peer was first, or there is nothing to end: iw_cm does not complain
+        default:
+            return -EINVAL;
+    }
+    id->state = CmState::kDisconnecting;
+    if (const auto it = locked->qps.find(id->qpn); it != locked->qps.end()) {
+        if (EventFile* file = it->second->context->event_file(locked))
+            file->order(locked, id->qpn, SWRNIC_DOWN_QP_DISCONNECT);
+    }
+    return 0;
+}
+
+// ---- outcomes ----
+
+void cm_order_error(Locked& locked, Qp& qp) {
+    if (EventFile* file = qp.context->event_file(locked)) file->order(locked, qp.qpn, SWRNIC_DOWN_QP_ERROR);
+}
+
+void cm_stop(Locked& locked, CmId& id) {
+    const CmState was = std::exchange(id.state, CmState::kOver);
+    Startup* startup = locked->startup;
+    if (was == CmState::kRequested && startup != nullptr) {
+        startup->reject(locked, id, {});  // destroying a request refuses it
+    } else if (id.startup != 0 && startup != nullptr) {
+        startup->cancel(locked, id.startup);
+    }
+    id.startup = 0;
+    id.close_socket();
+    const auto it = locked->qps.find(id.qpn);
+    if (id.qpn == 0 || it == locked->qps.end()) return;
+    detach(locked, id);
+    const bool live = was == CmState::kConnecting || was == CmState::kAccepting || was == CmState::kEstablished;
+    if (live && it->second->stream != Stream::kNone) cm_order_error(locked, *it->second);  // abrupt, as iw_cm does it
+}
+
+void cm_connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_param* conn) {
+    const bool passive = id.state == CmState::kAccepting;
+    if (id.state != CmState::kConnecting && !passive) return;
+    id.state = CmState::kOver;
+    id.startup = 0;
+    detach(locked, id);
+    if (passive) {
+        // What was accepted is established, whatever happens to it: so iw_cm tells it, and so servers expect it.
+        cm_post(locked, id, CmEventType::kEstablished, 0, &id.outcome);
+        cm_post(locked, id, CmEventType::kDisconnected);
+        return;
+    }
+    const CmEventType type = error == -ECONNREFUSED || error == -ECONNRESET ? CmEventType::kRejected
+                             : error == -ETIMEDOUT                          ? CmEventType::kUnreachable
+                                                                            : CmEventType::kConnectError;
+    cm_post(locked, id, type, error, conn);
+}
+
+void cm_stream_ready(Locked& locked, Qp& qp) {
+    const auto id = id_of(locked, qp);
+    if (id == nullptr || (id->state != CmState::kConnecting && id->state != CmState::kAccepting)) return;
+    if (locked->startup != nullptr) locked->startup->ready(locked, id->startup);
+    id->startup = 0;
+    id->state = CmState::kEstablished;
+    cm_post(locked, *id, CmEventType::kEstablished, 0, &id->outcome);
+}
+
+void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready) {
+    const auto id = id_of(locked, qp);
+    if (id == nullptr) return;
+    if (!was_ready) {
+        if (locked->startup != nullptr && id->startup != 0) locked->startup->cancel(locked, id->startup);
+        cm_connect_failed(locked, *id, -ECONNRESET);
+        return;
+    }
+    if (id->state != CmState::kEstablished && id->state != CmState::kDisconnecting) return;
+    id->state = CmState::kOver;
+    detach(locked, *id);
+    cm_post(locked, *id, CmEventType::kDisconnected);
+}
+
+void cm_abort_startup(Locked& locked, Qp& qp, int error) {
+    const auto id = id_of(locked, qp);
+    if (id == nullptr || qp.stream != Stream::kNone) return;  // a live stream is the engine's to end
+    if (id->state != CmState::kConnecting && id->state != CmState::kAccepting) return;
+    if (locked->startup != nullptr && id->startup != 0) locked->startup->cancel(locked, id->startup);
+    cm_connect_failed(locked, *id, error);
+}
+
+void cm_qp_gone(Locked& locked, Qp& qp) {
+    const bool was_ready = std::exchange(qp.stream, Stream::kNone) == Stream::kReady;
+    cm_stream_closed(locked, qp, was_ready);
+}
+
+}  // namespace swrnic::shim

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Device and port attributes, protection domains, memory regions.
+#include "device.h"
+#include "device_limits.h"
+#include "state.h"
+#include "uverbs.h"
+
+namespace swrnic::shim {
+namespace {
+
+// enum ib_device_cap_flags
+constexpr std::uint32_t kMemWindow = 1u << 17, kMemWindowType2B = 1u << 24;
+
+ib_uverbs_query_device_resp device_attributes() {
+    ib_uverbs_query_device_resp a{};
+    a.node_guid = node_guid_be();
+    a.sys_image_guid = a.node_guid;
+    a.max_mr_size = kMaxMrSize;
+    a.page_size_cap = 0xfffff000;  // any page size from 4 KiB on: nothing is pinned
+    a.max_qp = kMaxQp;
+    a.max_qp_wr = kMaxQpWr;
+    a.max_sge = kMaxSge;
+    a.max_sge_rd = kMaxSge;
+    a.max_cq = kMaxCq;
+    a.max_cqe = kMaxCqe;
+    a.device_cap_flags = kMemWindow | kMemWindowType2B;
+    a.max_mr = kMaxMr;
+    a.max_mw = kMaxMw;
+    a.max_srq = kMaxSrq;
+    a.max_srq_wr = kMaxSrqWr;
+    a.max_srq_sge = kMaxSge;
+    a.max_pd = kMaxPd;
+    a.max_qp_rd_atom = kMaxReads;
+    a.max_qp_init_rd_atom = kMaxReads;
+    a.max_res_rd_atom = kMaxReads;
+    a.max_pkeys = 1;
+    a.phys_port_cnt = 1;
+    return a;
+}
+
+// Only what a region may be asked for (VERBS-31), plus bits without a protocol effect.
+constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteAtomic = 8;
+constexpr std::uint32_t kKnownAccess = 0xff | 0x3ff00000;  // basic flags; IB_UVERBS_ACCESS_OPTIONAL_RANGE
+
+constexpr std::uint8_t kWindowType1 = 1, kWindowType2 = 2;  // enum ib_mw_type
+
+}  // namespace
+
+int UverbsFile::query_device(UverbsRequest& request) {
+    ib_uverbs_query_device core;
+    if (!request.take(core)) return -EINVAL;
+    const ib_uverbs_query_device_resp attributes = device_attributes();
+    if (const int none = request.room(sizeof(attributes)); none != 0) return none;
+    request.reply(attributes);
+    return 0;
+}
+
+int UverbsFile::query_device_ex(UverbsRequest& request) {
+    ib_uverbs_ex_query_device core;
+    if (!request.take(core)) return -EINVAL;
+    if (core.comp_mask != 0 || core.reserved != 0) return -EINVAL;
+    ib_uverbs_ex_query_device_resp attributes{};
+    constexpr std::size_t kMinimum = offsetof(ib_uverbs_ex_query_device_resp, odp_caps);
+    const std::size_t size = std::min(request.response_size, sizeof(attributes));
+    if (const int none = request.room(std::max(size, kMinimum)); none != 0) return none;
+    attributes.base = device_attributes();
+    attributes.response_length = static_cast<std::uint32_t>(size);
+    request.put(&attributes, size);
+    return 0;
+}
+
+int UverbsFile::query_port(UverbsRequest& request) {
+    ib_uverbs_query_port core;
+    if (!request.take(core)) return -EINVAL;
+    if (core.port_num != 1) return -EINVAL;
+    ib_uverbs_query_port_resp port{};
+    if (const int none = request.room(sizeof(port)); none != 0) return none;
+    port.max_msg_sz = kMaxMessage;
+    port.gid_tbl_len = static_cast<std::uint32_t>(gid_table().size());
+    port.pkey_tbl_len = 1;
+    port.state = 4;    // ACTIVE
+    port.max_mtu = 5;  // 4096
+    port.active_mtu = active_mtu();
+    port.active_width = 1;  // 1X
+    port.active_speed = 4;  // 10 Gb/s: a number must be named; TCP goes as fast as it goes
+    port.phys_state = 5;    // LINK_UP
+    port.link_layer = 2;    // Ethernet
+    request.reply(port);
+    return 0;
+}
+
+int UverbsFile::alloc_pd(UverbsRequest& request) {
+    ib_uverbs_alloc_pd core;
+    if (!request.take(core)) return -EINVAL;
+    ib_uverbs_alloc_pd_resp made{};
+    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    Share share = Share::take(Kind::kPd);
+    if (!share) return -ENOMEM;
+    auto pd = std::make_unique<Pd>();
+    pd->share = std::move(share);
+    made.pd_handle = ++next_handle_;
+    pds_.emplace(made.pd_handle, std::move(pd));
+    request.reply(made);
+    return 0;
+}
+
+int UverbsFile::dealloc_pd(UverbsRequest& request) {
+    ib_uverbs_dealloc_pd core;
+    if (!request.take(core)) return -EINVAL;
+    const Pd* pd = find_object(pds_, core.pd_handle);
+    if (pd == nullptr) return -EINVAL;
+    if (pd->users != 0) return -EBUSY;
+    pds_.erase(core.pd_handle);
+    return 0;
+}
+
+int UverbsFile::reg_mr(UverbsRequest& request) {
+    ib_uverbs_reg_mr core;
+    swrnic_reg_mr_req driver;
+    if (!request.take(core) || !request.take_driver(driver)) return -EINVAL;
+    Pd* pd = find_object(pds_, core.pd_handle);
+    if (pd == nullptr || driver.stag == 0 || driver.reserved != 0) return -EINVAL;
+    if (core.length == 0 || core.length > kMaxMrSize || core.start + core.length < core.start) return -EINVAL;
+    if ((core.access_flags & ~kKnownAccess) != 0) return -EINVAL;
+    const bool remote_change = (core.access_flags & (kRemoteWrite | kRemoteAtomic)) != 0;
+    if (remote_change && (core.access_flags & kLocalWrite) == 0) return -EINVAL;
+    ib_uverbs_reg_mr_resp made{};
+    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    Share share = Share::take(Kind::kMr);
+    if (!share) return -ENOMEM;
+    made.mr_handle = ++next_handle_;
+    made.lkey = driver.stag;
+    made.rkey = driver.stag;
+    mrs_.emplace(made.mr_handle, Mr{std::move(share), pd});
+    ++pd->users;
+    request.reply(made);
+    return 0;
+}
+
+int UverbsFile::dereg_mr(UverbsRequest& request) {
+    ib_uverbs_dereg_mr core;
+    if (!request.take(core)) return -EINVAL;
+    const auto it = mrs_.find(core.mr_handle);
+    if (it == mrs_.end()) return -EINVAL;
+    --it->second.pd->users;
+    mrs_.erase(it);
+    return 0;
+}
+
+// Binding is the provider's business, which no command tells of.
+int UverbsFile::alloc_mw(UverbsRequest& request) {
+    ib_uverbs_alloc_mw core;
+    swrnic_alloc_mw_req driver;
+    if (!request.take(core) || !request.take_driver(driver)) return -EINVAL;
+    Pd* pd = find_object(pds_, core.pd_handle);
+    if (pd == nullptr || driver.stag == 0 || driver.reserved != 0) return -EINVAL;
+    if (core.mw_type != kWindowType1 && core.mw_type != kWindowType2) return -EINVAL;
+    ib_uverbs_alloc_mw_resp made{};
+    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    Share share = Share::take(Kind::kMw);
+    if (!share) return -ENOMEM;
+    made.mw_handle = ++next_handle_;
+    made.rkey = driver.stag;
+    mws_.emplace(made.mw_handle, Mw{std::move(share), pd});
+    ++pd->users;
+    request.reply(made);
+    return 0;
+}
+
+int UverbsFile::dealloc_mw(UverbsRequest& request) {
+    ib_uverbs_dealloc_mw core;
+    if (!request.take(core)) return -EINVAL;
+    const auto it = mws_.find(core.mw_handle);
+    if (it == mws_.end()) return -EINVAL;
+    --it->second.pd->users;
+    mws_.erase(it);
+    return 0;
+}
+
+}  // namespace swrnic::shim

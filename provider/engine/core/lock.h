@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Locks that a callee can prove: a function that needs one takes the guard as a parameter.
+// Order: RX, TX, then the leaves (send queue, receive queue, fault), then CQ. RX never waits for TX while it holds a
+// leaf.
+#pragma once
+
+#include <mutex>
+
+namespace swrnic::engine {
+
+template <typename Tag>
+class Lock {
+  public:
+    class Guard {
+      public:
+        explicit Guard(Lock& lock) : hold_(lock.mutex_) {}
+        Guard(Lock& lock, std::try_to_lock_t) : hold_(lock.mutex_, std::try_to_lock) {}
+        bool owns() const { return hold_.owns_lock(); }
+        void unlock() { hold_.unlock(); }
+
+      private:
+        std::unique_lock<std::mutex> hold_;
+    };
+
+  private:
+    std::mutex mutex_;
+};
+
+using RxLock = Lock<struct RxTag>;  // held while one thread reads the stream and places
+using TxLock = Lock<struct TxTag>;  // held while one thread builds FPDUs and writes the stream
+using RxGuard = RxLock::Guard;
+using TxGuard = TxLock::Guard;
+
+}  // namespace swrnic::engine

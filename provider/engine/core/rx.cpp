@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// From octets to segments. What a segment means is in rx_segment.cpp.
+#include "engine/core/rx.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/core/qp.h"
+
+namespace swrnic::engine {
+
+namespace {
+
+// Enough for the next FPDU's length and headers, Read Request included.
+constexpr std::size_t kLookAhead = wire::kFpduHeaderLen + wire::kReadRequestSegmentLen;
+
+constexpr std::uint8_t octet(std::byte b) {
+    return std::to_integer<std::uint8_t>(b);
+}
+
+}  // namespace
+
+void Rx::start(bool crc, bool markers, bool rtr_send) {
+    framed_ = crc || markers;
+    crc_ = crc;
+    markers_ = markers;
+    rtr_send_ = rtr_send;
+    first_ = true;
+    stalled_ = expect_large_ = false;
+    phase_ = Phase::kHeader;
+    header_have_ = 0;
+    msn_ = {1, 1, 1};
+    send_mo_ = read_offset_ = 0;
+    position_ = 0;
+    frame_.clear();
+    carry_.clear();
+}
+
+Rx::Status Rx::step(const RxGuard&, Pass& pass) {
+    if (phase_ == Phase::kDiscard || qp_.has_fault()) return discard(pass);
+    const Status status = stalled_ ? resume(pass) : framed_ ? step_frames(pass) : step_direct(pass);
+    if (qp_.init_.srq != nullptr) qp_.init_.srq->tell(pass.outbox());
+    return status;
+}
+
+IoResult Rx::read(const IoSlice* slices, std::size_t count) {
+    const IoResult result = qp_.transport_->receive(slices, count);
+    if (result.status != IoStatus::kEmpty) qp_.counters_.add(Count::kRxCalls, 1);
+    return result;
+}
+
+Rx::Status Rx::ended(IoStatus status) const {
+    if (status == IoStatus::kAgain || status == IoStatus::kEmpty) return Status::kAgain;
+    if (status == IoStatus::kEof && !inside_fpdu()) return Status::kEof;
+    return Status::kBroken;  // a FIN inside an FPDU is MPA error 1 (RFC 5044 8)
+}
+
+bool Rx::inside_fpdu() const {
+    if (phase_ == Phase::kDiscard) return false;
+    return phase_ != Phase::kHeader || header_have_ != 0 || !frame_.empty();
+}
+
+// After an error nothing more of this direction is looked at (RFC 5044 8); the stream is read so that its end is seen.
+Rx::Status Rx::discard(Pass& pass) {
+    phase_ = Phase::kDiscard;
+    frame_.clear();
+    carry_.clear();
+    stalled_ = false;
+    const IoSlice slice{pass.rx_staging().data(), pass.rx_staging().size()};
+    const IoResult result = read(&slice, 1);
+    return result.status == IoStatus::kOk ? Status::kMoved : ended(result.status);
+}
+
+// A receive may have been posted since: takes up what was read already, and reads nothing.
+Rx::Status Rx::resume(Pass& pass) {
+    if (!qp_.has_receives()) return Status::kStalled;
+    stalled_ = false;
+    ByteBuffer rest = std::move(carry_);
+    carry_ = ByteBuffer();
+    std::size_t taken = 0;
+    if (framed_) {
+        ByteBuffer waiting = std::move(frame_);
+        frame_ = ByteBuffer();
+        segment_of_frame(waiting.octets(), pass);
+        if (!stalled_) taken = consume_frames(rest.octets(), pass);
+    } else {
+        header_complete(header_have_);
+        if (!stalled_) taken = consume_direct(rest.octets(), pass);
+    }
+    if (stalled_) carry_.append(rest.octets().subspan(taken));
+    return stalled_ ? Status::kStalled : Status::kMoved;
+}
+
+// ---- CRC and markers off
+// -------------------------------------------------------------------------------------------------
+
+Rx::Status Rx::step_direct(Pass& pass) {
+    std::array<IoSlice, kMaxSlices + 1> io;
+    std::uint32_t count = 0;
+    std::uint32_t direct = 0;
+    if (phase_ == Phase::kPayload && expect_large_ && target_ != Target::kNothing) {
+        const SliceResult target = slices(io.data(), kMaxSlices);
+        if (target.error != MemoryError::kNone) {
+            sink_lost();
+            return Status::kMoved;
+        }
+        count = target.count;
+        direct = target.length;
+    }
+    std::size_t ahead = pass.rx_staging().size();
+    if (direct != 0) {
+        ahead = direct == payload_left_ ? trailer_left_ + kLookAhead : 0;
+    } else if (expect_large_ && phase_ != Phase::kPayload) {
+        // the header alone, so that its payload is not copied
+        ahead = (phase_ == Phase::kTrailer ? trailer_left_ : 0) + kLookAhead;
+    }
+    if (ahead != 0) io[count++] = {pass.rx_staging().data(), ahead};
+
+    const IoResult result = read(io.data(), count);
+    // Staging is never at fault. Octets may be lost with it, so that not even a Terminate can follow.
+    if (result.status == IoStatus::kFault) sink_lost();
+    if (result.status != IoStatus::kOk) return ended(result.status);
+    const std::size_t to_place = std::min<std::size_t>(result.count, direct);
+    if (to_place != 0) placed(static_cast<std::uint32_t>(to_place));
+    const auto staged = pass.rx_staging().first(result.count - to_place);
+    const std::size_t taken = consume_direct(staged, pass);
+    if (!stalled_) return Status::kMoved;
+    carry_.append(staged.subspan(taken));
+    return Status::kStalled;
+}
+
+std::size_t Rx::consume_direct(std::span<const std::byte> octets, Pass& pass) {
+    std::size_t at = 0;
+    while (at < octets.size() && !stalled_) {
+        const auto rest = octets.subspan(at);
+        switch (phase_) {
+            case Phase::kHeader:
+                at += take_header(rest);
+                break;
+            case Phase::kPayload: {
+                const auto part = rest.first(std::min<std::size_t>(rest.size(), payload_left_));
+                if (!place(part)) return octets.size();
+                at += part.size();
+                break;
+            }
+            case Phase::kTrailer: {
+                const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(rest.size(), trailer_left_));
+                at += part;
+                trailer_left_ -= part;
+                if (trailer_left_ != 0) break;
+                header_have_ = 0;
+                phase_ = Phase::kHeader;
+                end_segment(pass);
+                break;
+            }
+            case Phase::kDiscard:
+                return octets.size();
+        }
+    }
+    return at;
+}
+
+// Octets of header_ that are needed before anything can be said: two and the control octets first, then the whole
+// header.
+std::size_t Rx::header_want() const {
+    if (header_have_ < wire::kFpduHeaderLen) return wire::kFpduHeaderLen;
+    const std::size_t ulpdu_len = wire::load_be16(header_.data());
+    if (ulpdu_len > wire::kMaxUlpdu) return wire::kFpduHeaderLen;
+    const std::size_t controls = wire::kFpduHeaderLen + std::min(ulpdu_len, wire::kControlLen);
+    if (header_have_ < controls || ulpdu_len < wire::kControlLen) return controls;
+    return wire::kFpduHeaderLen + std::min(ulpdu_len, segment_header_len(octet(header_[2]), octet(header_[3])));
+}
+
+std::size_t Rx::take_header(std::span<const std::byte> octets) {
+    std::size_t at = 0;
+    for (;;) {
+        const std::size_t want = header_want();
+        if (header_have_ == want) {
+            header_complete(want);
+            return at;
+        }
+        if (at == octets.size()) return at;
+        const std::size_t part = std::min(want - header_have_, octets.size() - at);
+        std::memcpy(header_.data() + header_have_, octets.data() + at, part);
+        header_have_ += static_cast<std::uint32_t>(part);
+        at += part;
+    }
+}
+
+void Rx::header_complete(std::size_t length) {
+    const Header header(header_.data() + wire::kFpduHeaderLen, length - wire::kFpduHeaderLen);
+    ulpdu_len_ = wire::load_be16(header_.data());
+    payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(std::min<std::size_t>(header.size(), ulpdu_len_));
+    trailer_left_ = static_cast<std::uint32_t>(wire::pad_len(ulpdu_len_) + wire::kCrcLen);
+    expect_large_ = payload_left_ >= kDirect && qp_.memory_.foreign() == nullptr;
+    if (ulpdu_len_ > wire::kMaxUlpdu) {  // MPA-61
+        fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
+        return;
+    }
+    switch (begin_segment(header)) {
+        case Verdict::kAccept:
+            phase_ = payload_left_ != 0 ? Phase::kPayload : Phase::kTrailer;
+            break;
+        case Verdict::kStall:
+            stalled_ = true;
+            break;
+        case Verdict::kFail:
+            break;
+    }
+}
+
+// ---- CRC or markers on
+// ---------------------------------------------------------------------------------------------------
+
+Rx::Status Rx::step_frames(Pass& pass) {
+    std::array<IoSlice, 2> io;
+    std::uint32_t count = 0;
+    std::size_t missing = 0;  // of the FPDU in frame_, read to its place
+    if (!frame_.empty()) {
+        const std::size_t size = frame_size(frame_.octets());
+        if (size > frame_.size()) {
+            missing = size - frame_.size();
+            io[count++] = {frame_.room(missing), missing};
+        }
+    }
+    const std::span<std::byte> staging = pass.rx_staging();
+    io[count++] = {staging.data(), staging.size()};
+    const IoResult result = read(io.data(), count);
+    if (result.status != IoStatus::kOk) return ended(result.status);
+
+    const std::size_t to_frame = std::min(result.count, missing);
+    frame_.added(to_frame);
+    const auto staged = staging.first(result.count - to_frame);
+    const std::size_t taken = consume_frames(staged, pass);
+    if (!stalled_) return Status::kMoved;
+    carry_.append(staged.subspan(taken));
+    return Status::kStalled;
+}
+
+// Raw octets of the FPDU that begins with these, 0 while they are too few to tell. An impossible length fails the
+// stream.
+std::size_t Rx::frame_size(std::span<const std::byte> octets) {
+    const std::size_t at = markers_ ? wire::opening_marker_len(position_) : 0;
+    if (octets.size() < at + wire::kFpduHeaderLen) return 0;
+    const std::size_t ulpdu_len = wire::load_be16(octets.data() + at);
+    if (ulpdu_len > wire::kMaxUlpdu) {
+        ulpdu_len_ = static_cast<std::uint32_t>(ulpdu_len);
+        fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
+        return 0;
+    }
+    return markers_ ? wire::fpdu_size_with_markers(position_, ulpdu_len) : wire::fpdu_size(ulpdu_len);
+}
+
+std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
+    std::size_t at = 0;
+    for (;;) {
+        if (phase_ == Phase::kDiscard) return octets.size();
+        if (stalled_) return at;
+        const auto rest = octets.subspan(at);
+        if (frame_.empty()) {
+            if (rest.empty()) return at;
+            const std::size_t size = frame_size(rest);
+            if (phase_ == Phase::kDiscard) continue;
+            if (size == 0 || size > rest.size()) {
+                frame_.reserve(size);
+                frame_.append(rest);
+                return octets.size();
+            }
+            take_frame(rest.first(size), pass);
+            at += size;
+            continue;
+        }
+        const std::size_t size = frame_size(frame_.octets());
+        if (phase_ == Phase::kDiscard) continue;
+        if (size != 0 && size == frame_.size()) {
+            ByteBuffer whole = std::move(frame_);
+            frame_ = ByteBuffer();
+            take_frame(whole.octets(), pass);
+            continue;
+        }
+        if (rest.empty()) return at;
+        // octet by octet until the length is known
+        const std::size_t part = size == 0 ? 1 : std::min(size - frame_.size(), rest.size());
+        frame_.reserve(size);
+        frame_.append(rest.first(part));
+        at += part;
+    }
+}
+
+void Rx::take_frame(std::span<std::byte> raw, Pass& pass) {
+    const std::uint64_t position = position_;
+    position_ += raw.size();
+    if (crc_ && !wire::fpdu_crc_ok(raw)) {
+        qp_.counters_.add(Count::kRxCrcErrors, 1);
+        fail(wire::fault::kCrc, AsyncEvent::kQpFatal, {});
+        return;
+    }
+    std::size_t logical = raw.size();
+    if (markers_ && !wire::strip_markers(position, raw, logical)) {
+        fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
+        return;
+    }
+    segment_of_frame(raw.first(logical), pass);
+}
+
+void Rx::segment_of_frame(std::span<std::byte> logical, Pass& pass) {
+    ulpdu_len_ = wire::load_be16(logical.data());
+    const Header ulpdu = logical.subspan(wire::kFpduHeaderLen, ulpdu_len_);
+    std::size_t header_len = ulpdu_len_;
+    if (ulpdu_len_ >= wire::kControlLen) {
+        header_len = std::min<std::size_t>(header_len, segment_header_len(octet(ulpdu[0]), octet(ulpdu[1])));
+    }
+    payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(header_len);
+    switch (begin_segment(ulpdu.first(header_len))) {
+        case Verdict::kAccept:
+            if (place(ulpdu.subspan(header_len))) {
+                phase_ = Phase::kHeader;
+                end_segment(pass);
+            }
+            break;
+        case Verdict::kStall:
+            stalled_ = true;
+            frame_.append(logical);
+            break;
+        case Verdict::kFail:
+            break;
+    }
+}
+
+}  // namespace swrnic::engine

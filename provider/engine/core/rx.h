@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The receiving machine of a QP: takes the stream as it comes, finds the FPDUs, checks each DDP segment and places it.
+//
+// How the stream was cut never changes the result: octets that arrive in staging go through a push parser, and a large
+// payload is read straight to where it belongs, after which the parser stands exactly where it would have stood. With
+// CRC or markers in use a whole FPDU is collected and checked first (RFC 5044 4.4). No pointer into user memory
+// survives a step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/core/byte_buffer.h"
+#include "engine/core/fault.h"
+#include "engine/core/lock.h"
+#include "engine/core/memory.h"
+#include "engine/core/pass.h"
+#include "engine/core/scatter.h"
+#include "engine/core/transport.h"
+#include "wire/ddp.h"
+#include "wire/fpdu.h"
+#include "wire/rdmap.h"
+
+namespace swrnic::engine {
+
+class Qp;
+
+class Rx {
+  public:
+    enum class Status : std::uint8_t {
+        kMoved,    // something was read; there may be more
+        kAgain,    // the stream is empty
+        kStalled,  // a Send waits for a receive to be posted: the stream is left unread
+        kEof,      // FIN at an FPDU boundary
+        kBroken,   // reset, or FIN inside an FPDU
+    };
+
+    explicit Rx(Qp& qp) : qp_(qp) {}
+    // rtr_send: the first FPDU may be an RTR by Send, which consumes no receive.
+    void start(bool crc, bool markers, bool rtr_send);
+
+    // One read of the stream at most.
+    Status step(const RxGuard& guard, Pass& pass);
+    // The receive queue has stayed empty for too long: Terminate 1/2/2.
+    void give_up_waiting(const RxGuard& guard);
+    bool stalled() const { return stalled_; }
+    std::uint64_t stalls() const { return stalls_; }  // how many Sends have found no receive
+
+  private:
+    friend struct CoreTestAccess;
+
+    enum class Phase : std::uint8_t { kHeader, kPayload, kTrailer, kDiscard };
+    enum class Target : std::uint8_t { kNothing, kRegion, kReceive, kReadSink };
+    enum class Verdict : std::uint8_t { kAccept, kStall, kFail };
+
+    static constexpr std::size_t kMaxHeader = wire::kFpduHeaderLen + wire::kMaxTerminateUlpdu;
+    // Payloads from here on are read to their place; below, a copy out of a full staging area is cheaper than a read of
+    // its own.
+    static constexpr std::uint32_t kDirect = 16 * 1024;
+    static constexpr std::uint32_t kMaxSlices = 64;
+
+    // ---- stream to segments. consume_*() returns how many octets it took: all, unless a Send stalls.
+    Status step_direct(Pass& pass);
+    std::size_t consume_direct(std::span<const std::byte> octets, Pass& pass);
+    std::size_t take_header(std::span<const std::byte> octets);
+    std::size_t header_want() const;
+    void header_complete(std::size_t length);
+    Status step_frames(Pass& pass);
+    std::size_t consume_frames(std::span<std::byte> octets, Pass& pass);
+    std::size_t frame_size(std::span<const std::byte> octets);
+    void take_frame(std::span<std::byte> raw, Pass& pass);
+    void segment_of_frame(std::span<std::byte> logical, Pass& pass);
+    Status resume(Pass& pass);
+    Status discard(Pass& pass);
+    IoResult read(const IoSlice* slices, std::size_t count);
+    Status ended(IoStatus status) const;
+    bool inside_fpdu() const;
+
+    // ---- one segment (rx_segment.cpp). `header` holds the ULPDU's first octets: all headers, or the whole ULPDU if it
+    // is shorter.
+    using Header = std::span<const std::byte>;
+    static std::size_t segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_control);
+    Verdict begin_segment(Header header);
+    Verdict begin_write(const wire::TaggedHeader& tagged, Header header);
+    Verdict begin_read_response(const wire::TaggedHeader& tagged, Header header);
+    Verdict begin_untagged(const wire::UntaggedHeader& untagged, Header header);
+    Verdict begin_send(const wire::UntaggedHeader& untagged, Header header);
+    Verdict begin_read_request(const wire::UntaggedHeader& untagged, Header header);
+    Verdict check_read_source(Header header);
+    SliceResult slices(IoSlice* out, std::uint32_t room) const;
+    bool place(std::span<const std::byte> payload);
+    [[gnu::cold]] bool place_foreign(ForeignMemory& memory, std::span<const std::byte> payload);
+    void placed(std::uint32_t length);
+    void sink_lost();
+    void end_segment(Pass& pass);
+    void count_segment();
+    void deliver_send(Pass& pass);
+    void deliver_read(Pass& pass);
+    Fault terminate_meaning(Header header);
+    void release_fence(Pass& pass);
+    Verdict fail(wire::TerminateCode code, AsyncEvent event, Header header);
+    Verdict fail(Fault fault);
+
+    Qp& qp_;
+    bool framed_ = false;  // CRC or markers: whole FPDUs only
+    bool crc_ = false, markers_ = false;
+    bool rtr_send_ = false;  // the first FPDU may be an RTR by Send, which no receive is consumed for
+    bool first_ = true;
+    bool stalled_ = false;
+    std::uint64_t stalls_ = 0;
+    bool expect_large_ =
+        false;  // the last payload was large: read the next header alone, its payload goes to its place
+
+    Phase phase_ = Phase::kHeader;
+    std::uint32_t header_have_ = 0;
+    std::array<std::byte, kMaxHeader> header_{};  // ULPDU_Length, then the ULPDU's headers
+    std::uint32_t trailer_left_ = 0;
+
+    // The segment in progress.
+    std::uint32_t ulpdu_len_ = 0;
+    std::uint8_t opcode_ = 0;
+    Target target_ = Target::kNothing;
+    bool last_ = false;
+    bool rtr_ = false;  // a Send that is the RTR
+    std::uint32_t invalidate_stag_ = 0;
+    std::uint32_t stag_ = 0;
+    std::uint64_t offset_ = 0;  // TO, or MO, or offset into the Read's sink: of the next octet to place
+    std::uint32_t payload_left_ = 0;
+
+    // Expected next, per queue (DDP-35).
+    std::array<std::uint32_t, 3> msn_{1, 1, 1};
+    std::uint32_t send_mo_ = 0;
+    std::uint32_t read_offset_ = 0;  // octets of the oldest Read's Response that are placed
+
+    wire::ReadRequest read_request_{};  // the one in progress
+    Fault terminated_{};                // what the Terminate in progress means
+
+    std::uint64_t position_ = 0;  // of the current FPDU's first octet in the stream; framed streams only
+    ByteBuffer frame_;            // framed: the FPDU in progress; while stalled checked and without markers
+    ByteBuffer carry_;            // read already, not parsed yet: only while stalled
+};
+
+}  // namespace swrnic::engine

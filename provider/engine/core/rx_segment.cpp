@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// One DDP segment: checks (in the order of DDP-31), placement, delivery. RFC 5041 5 and 7, RFC 5040 5 and 7.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "engine/core/memory_codes.h"
+#include "engine/core/probes.h"
+#include "engine/core/qp.h"
+#include "engine/core/rx.h"
+
+namespace swrnic::engine {
+
+namespace {
+
+using wire::Opcode;
+
+constexpr std::uint8_t octet(std::byte b) {
+    return std::to_integer<std::uint8_t>(b);
+}
+
+// VERBS-18: what a Read of ours failed of at the peer.
+constexpr WcStatus read_status(wire::TerminateCode code) {
+    if (code.layer == 0 && code.type == 1) return WcStatus::kRemAccessErr;
+    if (code == wire::fault::kIrdExceeded || code == wire::fault::kInvalidMsn) return WcStatus::kRemInvRdReqErr;
+    if (code.layer == 0 && code.type == 2) return WcStatus::kRemInvReqErr;
+    return WcStatus::kRemOpErr;
+}
+
+// Of a Send or a Write, usually complete by then: nothing but these codes says what was wrong with it.
+constexpr WcStatus request_status(wire::TerminateCode code, bool tagged) {
+    if (tagged) {
+        const bool protection = code.type == 1 && (code.layer == 0 || code.layer == 1);
+        return protection && code != wire::fault::kTaggedDdpVersion ? WcStatus::kRemAccessErr : WcStatus::kWrFlushErr;
+    }
+    if (code == wire::fault::kMessageTooLong) return WcStatus::kRemInvReqErr;
+    return code == wire::fault::kNoBuffer ? WcStatus::kRemOpErr : WcStatus::kWrFlushErr;
+}
+
+}  // namespace
+
+std::size_t Rx::segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_control) {
+    if (wire::is_tagged(ddp_control)) return wire::kTaggedHeaderLen;
+    switch (wire::opcode_of(rdmap_control)) {
+        case Opcode::kReadRequest:
+            return wire::kReadRequestSegmentLen;
+        case Opcode::kTerminate:
+            return wire::kMaxTerminateUlpdu;
+        default:
+            return wire::kUntaggedHeaderLen;
+    }
+}
+
+Rx::Verdict Rx::fail(Fault fault) {
+    if (qp_.fenced_ && fault.code && fault.code->layer == 2)
+        fault.terminate_len = 0;  // nothing may be sent before the first valid FPDU, not even this (MPA-94)
+    qp_.raise(fault);
+    phase_ = Phase::kDiscard;
+    return Verdict::kFail;
+}
+
+Rx::Verdict Rx::fail(wire::TerminateCode code, AsyncEvent event, Header header) {
+    return fail(Fault::answered(code, event, header, ulpdu_len_));
+}
+
+void Rx::give_up_waiting(const RxGuard&) {
+    if (!stalled_ || qp_.has_receives()) return;
+    const Header header = framed_ ? Header(frame_.octets()).subspan(wire::kFpduHeaderLen)
+                                  : Header(header_).subspan(wire::kFpduHeaderLen, header_have_ - wire::kFpduHeaderLen);
+    fail(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header);  // RFC 5041 7.2
+}
+
+// ---- checks
+// --------------------------------------------------------------------------------------------------------------
+
+Rx::Verdict Rx::begin_segment(Header header) {
+    target_ = Target::kNothing;
+    if (header.size() < wire::kControlLen) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, {});
+    const std::uint8_t ddp = octet(header[0]);
+    const std::uint8_t rdmap = octet(header[1]);
+    const bool tagged = wire::is_tagged(ddp);
+    if (wire::ddp_version(ddp) != wire::kDdpVersion) {
+        return fail(tagged ? wire::fault::kTaggedDdpVersion : wire::fault::kUntaggedDdpVersion, AsyncEvent::kQpReqErr,
+                    header);
+    }
+    if (header.size() < wire::ddp_header_len(ddp)) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, {});
+    if (!wire::rdmap_version_ok(rdmap)) return fail(wire::fault::kRdmapVersion, AsyncEvent::kQpReqErr, header);
+    const wire::OpcodeTraits& traits = wire::traits_of(rdmap);
+    if (!traits.supported || traits.tagged != tagged) {
+        return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
+    }
+    opcode_ = rdmap & wire::kOpcodeMask;
+    last_ = wire::is_last(ddp);
+    if (!tagged) return begin_untagged(wire::UntaggedHeader::parse(header.data()), header);
+    const auto fields = wire::TaggedHeader::parse(header.data());
+    return Opcode(opcode_) == Opcode::kWrite ? begin_write(fields, header) : begin_read_response(fields, header);
+}
+
+Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
+    if (payload_left_ == 0) return Verdict::kAccept;  // RFC 5041 5.2: nothing is checked
+    MemoryView view =
+        qp_.memory_.look_up(qp_.init_.pd, tagged.stag, tagged.to, payload_left_, access::kRemoteWrite, qp_.init_.qpn);
+    if (view.error == MemoryError::kForeign) [[unlikely]] {
+        view.error = qp_.memory_.foreign()->check(qp_.init_.qpn, {ForeignName::Kind::kTagged, tagged.stag, tagged.to},
+                                                  payload_left_, ForeignMemory::Use::kSink);
+    }
+    // The QP's own grant is an access right too; it matters after STag and association.
+    const bool refused_by_qp = (qp_.access() & access::kRemoteWrite) == 0;
+    if (refused_by_qp && view.error != MemoryError::kInvalidStag && view.error != MemoryError::kWrongPd) {
+        view.error = MemoryError::kAccess;
+    }
+    if (view.error != MemoryError::kNone) return fail(write_code(view.error), AsyncEvent::kQpAccessErr, header);
+    target_ = Target::kRegion;
+    stag_ = tagged.stag;
+    offset_ = tagged.to;
+    return Verdict::kAccept;
+}
+
+Rx::Verdict Rx::begin_read_response(const wire::TaggedHeader& tagged, Header header) {
+    if (qp_.orq_.empty()) return fail(wire::fault::kUnexpectedReadResponse, AsyncEvent::kQpReqErr, header);
+    const OutboundRead& read = qp_.orq_.peek();
+    const auto mismatch = [&](wire::TerminateCode code) {
+        Fault fault = Fault::answered(code, AsyncEvent::kQpFatal, header, ulpdu_len_);
+        if (read.send_index != OutboundRead::kNoWqe) fault.send_index = read.send_index;
+        fault.send_status = WcStatus::kBadRespErr;
+        return fail(fault);
+    };
+    // RDMAP-17. An empty Response is compared by length alone: STag and TO mean nothing in it (RFC 5041 5.2).
+    if (payload_left_ != 0) {
+        if (tagged.stag != read.sink_stag) return mismatch(wire::fault::kTaggedInvalidStag);
+        if (tagged.to + payload_left_ < tagged.to) return mismatch(wire::fault::kTaggedWrap);
+        if (tagged.to != read_offset_ || payload_left_ > read.length - read_offset_) {
+            return mismatch(wire::fault::kTaggedBounds);
+        }
+    }
+    if (last_ && read_offset_ + payload_left_ != read.length) return mismatch(wire::fault::kTaggedBounds);
+    if (payload_left_ == 0) return Verdict::kAccept;
+    target_ = Target::kReadSink;
+    offset_ = tagged.to;
+    std::array<IoSlice, kMaxSlices> unused;
+    const MemoryError error = slices(unused.data(), kMaxSlices).error;
+    if (error != MemoryError::kNone && error != MemoryError::kForeign) {
+        sink_lost();
+        return Verdict::kFail;
+    }
+    return Verdict::kAccept;
+}
+
+Rx::Verdict Rx::begin_untagged(const wire::UntaggedHeader& untagged, Header header) {
+    if (untagged.qn > wire::kTerminateQueue) return fail(wire::fault::kInvalidQn, AsyncEvent::kQpReqErr, header);
+    if (untagged.qn != wire::traits_of(opcode_).qn) {
+        return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
+    }
+    switch (untagged.qn) {
+        case wire::kSendQueue:
+            return begin_send(untagged, header);
+        case wire::kReadRequestQueue:
+            return begin_read_request(untagged, header);
+        default:
+            terminated_ = terminate_meaning(header);
+            return Verdict::kAccept;
+    }
+}
+
+Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) {
+    if (untagged.msn != msn_[wire::kSendQueue]) return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
+    invalidate_stag_ = untagged.invalidate_stag;
+    rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
+    if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
+    if (!qp_.receive_at_hand()) {
+        qp_.counters_.add(Count::kRxStalls, 1);
+        ++stalls_;
+        return Verdict::kStall;
+    }
+    const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
+    if (untagged.mo != send_mo_) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
+    if (std::uint64_t{send_mo_} + payload_left_ > wqe.length) {
+        Fault fault = Fault::answered(wire::fault::kMessageTooLong, AsyncEvent::kQpFatal, header, ulpdu_len_);
+        fault.recv_status = WcStatus::kLocLenErr;
+        return fail(fault);
+    }
+    target_ = Target::kReceive;
+    offset_ = send_mo_;
+    std::array<IoSlice, kMaxSlices> unused;
+    const MemoryError error = slices(unused.data(), kMaxSlices).error;
+    if (error != MemoryError::kNone && error != MemoryError::kForeign) {
+        sink_lost();
+        return Verdict::kFail;
+    }
+    return Verdict::kAccept;
+}
+
+Rx::Verdict Rx::begin_read_request(const wire::UntaggedHeader& untagged, Header header) {
+    if (untagged.msn != msn_[wire::kReadRequestQueue]) {
+        return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
+    }
+    const std::uint32_t unanswered = qp_.irq_.published() - qp_.responses_given_.load(std::memory_order_acquire);
+    if (unanswered >= qp_.inbound_reads_ || qp_.irq_.size() == qp_.irq_.capacity())
+        return fail(wire::fault::kIrdExceeded, AsyncEvent::kQpReqErr, header);
+    if (untagged.mo != 0) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
+    if (ulpdu_len_ > wire::kReadRequestSegmentLen) {
+        return fail(wire::fault::kReadRequestTooLong, AsyncEvent::kQpReqErr, header);
+    }
+    if (ulpdu_len_ < wire::kReadRequestSegmentLen) {
+        return fail(wire::fault::kReadRequestTooShort, AsyncEvent::kQpReqErr, header);
+    }
+    if (!last_) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, header);
+    read_request_ = wire::ReadRequest::parse(header.data() + wire::kUntaggedHeaderLen);
+    return check_read_source(header);
+}
+
+Rx::Verdict Rx::check_read_source(Header header) {
+    if (read_request_.size == 0) return Verdict::kAccept;  // RFC 5040 5.2.1
+    const MemoryError error = qp_.check_read_source(read_request_);
+    if (error == MemoryError::kNone) return Verdict::kAccept;
+    return fail(read_code(error), AsyncEvent::kQpAccessErr, header);
+}
+
+// ---- placement
+// -----------------------------------------------------------------------------------------------------------
+
+// Where the rest of the payload goes, looked up anew each time.
+SliceResult Rx::slices(IoSlice* out, std::uint32_t room) const {
+    const std::uint32_t pd = qp_.init_.pd;
+    switch (target_) {
+        case Target::kRegion: {
+            const MemoryView view =
+                qp_.memory_.look_up(pd, stag_, offset_, payload_left_, access::kRemoteWrite, qp_.init_.qpn);
+            if (view.error != MemoryError::kNone) return {view.error, 0, 0};
+            out[0] = {view.data, payload_left_};
+            return {MemoryError::kNone, 1, payload_left_};
+        }
+        case Target::kReceive: {
+            const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
+            return slice_sges(qp_.memory_, qp_.receive_pd(), wqe.sges(), wqe.sge_count, offset_, payload_left_,
+                              access::kLocalWrite, out, room);
+        }
+        case Target::kReadSink: {
+            const SendWqe& wqe = *qp_.sq_.peek(qp_.orq_.peek().send_index);
+            return slice_sges(qp_.memory_, pd, wqe.sges(), wqe.sge_count, offset_, payload_left_, access::kLocalWrite,
+                              out, room);
+        }
+        case Target::kNothing:
+            break;
+    }
+    return {MemoryError::kNone, 0, 0};
+}
+
+bool Rx::place(std::span<const std::byte> payload) {
+    if (target_ == Target::kNothing) {
+        payload_left_ -= static_cast<std::uint32_t>(payload.size());
+        if (payload_left_ == 0 && phase_ == Phase::kPayload) phase_ = Phase::kTrailer;
+        return true;
+    }
+    while (!payload.empty()) {
+        std::array<IoSlice, kMaxSlices> io;
+        const SliceResult where = slices(io.data(), kMaxSlices);
+        if (where.error != MemoryError::kNone || where.count == 0) {
+            if (where.error == MemoryError::kForeign) return place_foreign(*qp_.memory_.foreign(), payload);
+            sink_lost();
+            return false;
+        }
+        for (std::uint32_t i = 0; i < where.count && !payload.empty(); ++i) {
+            const std::size_t part = std::min(io[i].length, payload.size());
+            std::memcpy(io[i].base, payload.data(), part);
+            payload = payload.subspan(part);
+            placed(static_cast<std::uint32_t>(part));
+        }
+    }
+    return true;
+}
+
+bool Rx::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload) {
+    ForeignName name{ForeignName::Kind::kTagged, stag_, offset_};
+    if (target_ == Target::kReceive) name = {ForeignName::Kind::kRecv, qp_.rq_.peek(qp_.rq_.head())->wr_id, offset_};
+    if (target_ == Target::kReadSink)
+        name = {ForeignName::Kind::kSend, qp_.sq_.peek(qp_.orq_.peek().send_index)->wr_id, offset_};
+    if (memory.copy_out(qp_.init_.qpn, name, payload) != MemoryError::kNone) {
+        sink_lost();
+        return false;
+    }
+    placed(static_cast<std::uint32_t>(payload.size()));
+    return true;
+}
+
+void Rx::placed(std::uint32_t length) {
+    offset_ += length;
+    payload_left_ -= length;
+    if (target_ == Target::kReceive) send_mo_ += length;
+    if (target_ == Target::kReadSink) read_offset_ += length;
+    if (payload_left_ == 0 && phase_ == Phase::kPayload) phase_ = Phase::kTrailer;
+}
+
+// The memory behind an accepted segment is bad, or was taken away meanwhile: ours for a Send or a Response, the peer's
+// STag for a Write.
+void Rx::sink_lost() {
+    if (target_ == Target::kRegion) {
+        fail(wire::fault::kTaggedInvalidStag, AsyncEvent::kQpAccessErr, {});
+        return;
+    }
+    const bool receive = target_ == Target::kReceive;
+    Fault fault = Fault::answered(receive ? wire::fault::kDdpLocalCatastrophic : wire::fault::kLocalFailure,
+                                  AsyncEvent::kQpFatal);
+    if (receive) {
+        fault.recv_status = WcStatus::kLocProtErr;
+    } else {
+        fault.send_index = qp_.orq_.peek().send_index;
+        fault.send_status = WcStatus::kLocProtErr;
+    }
+    fail(fault);
+}
+
+// ---- delivery
+// ------------------------------------------------------------------------------------------------------------
+
+void Rx::count_segment() {
+    Counters& counters = qp_.counters_;
+    SWRNIC_PROBE(fpdu_in, qp_.init_.qpn, opcode_, ulpdu_len_);
+    counters.add(Count::kRxFpdus, 1);
+    switch (Opcode(opcode_)) {
+        case Opcode::kReadRequest:
+            counters.add(Count::kRxReadRequests, 1);
+            return;
+        case Opcode::kTerminate:
+            SWRNIC_PROBE(terminate_in, qp_.init_.qpn, terminated_.vendor_err());
+            counters.add(Count::kRxTerminates, 1);
+            counters.add_terminate(Count::kRxTerminated, terminated_.vendor_err());
+            return;
+        case Opcode::kWrite:
+        case Opcode::kReadResponse:
+            counters.add(Count::kRxBytes, ulpdu_len_ - wire::kTaggedHeaderLen);
+            if (last_) counters.add(Opcode(opcode_) == Opcode::kWrite ? Count::kRxWrites : Count::kRxReadResponses, 1);
+            return;
+        default:
+            counters.add(Count::kRxBytes, ulpdu_len_ - wire::kUntaggedHeaderLen);
+            if (last_) counters.add(Count::kRxSends, 1);
+    }
+}
+
+void Rx::end_segment(Pass& pass) {
+    count_segment();
+    if (first_) release_fence(pass);
+    switch (Opcode(opcode_)) {
+        case Opcode::kWrite:
+            break;
+        case Opcode::kReadRequest:
+            ++msn_[wire::kReadRequestQueue];
+            qp_.irq_.publish({read_request_, msn_[wire::kReadRequestQueue] - 1});
+            break;
+        case Opcode::kReadResponse:
+            if (last_) deliver_read(pass);
+            break;
+        case Opcode::kTerminate:
+            fail(terminated_);
+            break;
+        default:
+            if (!last_) break;
+            ++msn_[wire::kSendQueue];
+            if (!rtr_) deliver_send(pass);
+            break;
+    }
+}
+
+void Rx::release_fence(Pass& pass) {
+    first_ = false;
+    if (!qp_.fenced_.exchange(false)) return;
+    if (qp_.parameters_.p2p) pass.outbox().ready.push_back(qp_.init_.qpn);
+}
+
+void Rx::deliver_send(Pass& pass) {
+    const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
+    const std::uint32_t length = std::exchange(send_mo_, 0);
+    if (traits.invalidates) {
+        const MemoryError error = qp_.memory_.invalidate_remote(qp_.init_.pd, invalidate_stag_, qp_.init_.qpn);
+        if (error != MemoryError::kNone) {
+            std::array<std::byte, wire::kUntaggedHeaderLen> header;
+            wire::UntaggedHeader{true,
+                                 wire::rdmap_control(Opcode(opcode_)),
+                                 invalidate_stag_,
+                                 wire::kSendQueue,
+                                 msn_[wire::kSendQueue] - 1,
+                                 static_cast<std::uint32_t>(length - (ulpdu_len_ - wire::kUntaggedHeaderLen))}
+                .emit(header.data());
+            Fault fault = Fault::answered(
+                error == MemoryError::kWrongPd ? wire::fault::kInvalidateForeign : wire::fault::kInvalidateImpossible,
+                AsyncEvent::kQpAccessErr, header, ulpdu_len_);
+            fault.recv_status = WcStatus::kRemInvReqErr;
+            fail(fault);
+            return;
+        }
+    }
+    const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
+    WorkCompletion done = qp_.completion(wqe.wr_id, WcStatus::kSuccess, WcOpcode::kRecv);
+    done.byte_len = length;
+    if (traits.invalidates) {
+        done.wc_flags |= wc_flag::kWithInv;
+        done.invalidated_stag = invalidate_stag_;
+    }
+    if (traits.solicited && qp_.memory_.foreign() != nullptr) done.wc_flags |= wc_flag::kSolicited;
+    qp_.rq_.release();
+    if (!Cq::Producer(*qp_.init_.recv_cq, pass).push(done, traits.solicited)) qp_.lose_completion();
+}
+
+void Rx::deliver_read(Pass& pass) {
+    const bool of_wqe = qp_.orq_.peek().send_index != OutboundRead::kNoWqe;
+    read_offset_ = 0;
+    qp_.orq_.release();
+    if (!of_wqe) return;
+    qp_.reads_completed_.fetch_add(1, std::memory_order_release);
+    qp_.retire(pass);
+}
+
+// A received Terminate is never answered; whatever it says, the stream ends (RFC 5040 5.4, VERBS-18).
+Fault Rx::terminate_meaning(Header header) {
+    Fault fault;
+    fault.received = true;
+    fault.event = AsyncEvent::kQpFatal;
+    const wire::Terminate terminate = wire::parse_terminate(header);
+    if (!terminate.ok()) return fault;
+    fault.code = terminate.code;
+    if (terminate.ddp_header.empty()) return fault;
+    const bool tagged = terminate.ddp_header.size() == wire::kTaggedHeaderLen;
+    const auto quoted = tagged ? wire::UntaggedHeader{} : wire::UntaggedHeader::parse(terminate.ddp_header.data());
+    if (tagged || quoted.qn != wire::kReadRequestQueue) {
+        fault.send_status = request_status(terminate.code, tagged);
+        if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = qp_.sent_request(terminate.ddp_header);
+        return fault;
+    }
+    const std::uint32_t outstanding = qp_.orq_.size();
+    for (std::uint32_t i = 0; i < outstanding; ++i) {
+        const OutboundRead& read = qp_.orq_.peek(i);
+        if (read.msn != quoted.msn || read.send_index == OutboundRead::kNoWqe) continue;
+        fault.send_index = read.send_index;
+        fault.send_status = read_status(terminate.code);
+    }
+    return fault;
+}
+
+}  // namespace swrnic::engine

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// One step of sending: fill a layout with planned FPDUs, send it, commit what was taken. What goes into an FPDU is in
+// tx_plan.cpp.
+#include "engine/core/tx.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/core/probes.h"
+#include "engine/core/qp.h"
+#include "engine/core/tx_layout.h"
+#include "wire/fpdu.h"
+
+namespace swrnic::engine {
+
+void Tx::start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr) {
+    staged_ = crc || markers || qp_.memory_.foreign() != nullptr;
+    crc_ = crc;
+    markers_ = markers;
+    large_ = large_fpdu;
+    cursor_ = Cursor{};
+    cursor_.rtr = rtr;
+    rtr_due_ = rtr != 0;
+    cursor_.request = qp_.sq_.head();
+    reads_noted_ = cursor_.request;
+    partial_sent_ = 0;
+    residue_.clear();
+    message_failed_ = rtr_noted_ = false;
+    if (local_ != nullptr && local_->replaced != nullptr) qp_.memory_.bury(std::move(local_->replaced));
+    local_.reset();
+}
+
+bool Tx::has_work() const {
+    if (qp_.has_fault() || rtr_due_.load(std::memory_order_relaxed)) return true;
+    if (qp_.fenced_.load(std::memory_order_relaxed)) return false;
+    return !qp_.irq_.empty() || qp_.sent_.load(std::memory_order_relaxed) != qp_.sq_.tail();
+}
+
+bool Tx::is_done(const TxGuard&) const {
+    return partial_sent_ == 0 && cursor_.rtr == 0 && cursor_.request == qp_.sq_.tail() && qp_.irq_.empty();
+}
+
+// A request that is done here is executed when all before it is with the transport, and a fence with Reads (VERBS-5).
+bool Tx::local_is_next() const {
+    if (qp_.has_fault() || qp_.fenced_ || cursor_.rtr != 0 || partial_sent_ != 0 || cursor_.offset != 0) return false;
+    if (cursor_.request == qp_.sq_.tail()) return false;
+    const SendWqe& wqe = *qp_.sq_.peek(cursor_.request);
+    const bool reads_pending = qp_.reads_completed_.load(std::memory_order_acquire) != wqe.reads_before;
+    return is_local(wqe.opcode) && !(wqe.has(send_flag::kFence) && reads_pending);
+}
+
+bool Tx::execute_local(WindowBindingPtr& replaced) {
+    SendWqe& wqe = *qp_.sq_.peek(cursor_.request);
+    const std::uint32_t pd = qp_.init_.pd, qpn = qp_.init_.qpn;
+    if (ForeignMemory* foreign = qp_.memory_.foreign(); foreign != nullptr) return foreign->execute(qpn, wqe.wr_id);
+    if (wqe.opcode == WrOpcode::kLocalInv) return qp_.memory_.invalidate_local(pd, wqe.remote_stag, qpn);
+    qp_.binds_ = true;
+    return qp_.memory_.bind(pd, qpn, wqe.remote_stag, wqe.remote_to, wqe.bind(), replaced);
+}
+
+// Complete means that nobody reads or writes through the old STag any more (SEC-6), whichever thread it was that did.
+Tx::Status Tx::step_local(Pass& pass) {
+    if (local_ == nullptr) {
+        WindowBindingPtr replaced;
+        if (!execute_local(replaced)) {
+            raise_local_failure(cursor_.request, WcStatus::kMwBindErr);
+            return Status::kMoved;
+        }
+        local_.reset(new Local{std::move(replaced), qp_.memory_.grace(pass)});
+    }
+    if (!local_->grace.over()) return Status::kWaiting;
+    local_.reset();
+    ++cursor_.request;
+    cursor_.response_turn = true;
+    qp_.sent_.store(cursor_.request, std::memory_order_release);
+    qp_.retire(pass);
+    return Status::kMoved;
+}
+
+Tx::Status Tx::step(const TxGuard&, Pass& pass) {
+    if (local_is_next()) return step_local(pass);
+    Layout layout(pass.tx_staging(), pass.tx_scratch());
+    mulpdu_ = large_ ? wire::kMaxUlpdu : wire::mulpdu(qp_.transport_->emss(), markers_);
+    fill(layout);
+    if (layout.octets == 0) {
+        if (partial_sent_ != 0) return Status::kBroken;  // an FPDU stays cut off: its memory is gone
+        const bool nothing_more = qp_.has_fault() && (cursor_.terminated || qp_.fault_->terminate_len == 0);
+        return nothing_more ? Status::kLast : Status::kIdle;
+    }
+    layout.close_run();
+    const Cursor& last = layout.records[layout.record_count - 1].after;
+    qp_.responses_given_.store(last.responses, std::memory_order_release);
+    qp_.begun_.store(last.request + (last.offset != 0 ? 1 : 0), std::memory_order_release);
+    const IoResult result = qp_.transport_->send(layout.slices, layout.slice_count);
+    qp_.counters_.add(Count::kTxCalls, 1);
+    switch (result.status) {
+        case IoStatus::kOk:
+            commit(layout, result.count, pass);
+            if (cursor_.terminated) return Status::kLast;
+            return result.count == layout.octets ? Status::kMoved : Status::kBlocked;
+        case IoStatus::kAgain:
+            return Status::kBlocked;
+        case IoStatus::kFault:
+            raise_local_failure(
+                layout.records[0].plan.kind == Kind::kRequest ? std::optional(cursor_.request) : std::nullopt,
+                WcStatus::kLocProtErr);
+            return Status::kBroken;  // an FPDU may be cut off: the stream cannot go on
+        default:
+            return Status::kBroken;
+    }
+}
+
+void Tx::fill(Layout& layout) {
+    Cursor at = cursor_;
+    const auto record = [&](const Plan& planned) {
+        layout.records[layout.record_count++] = {at, layout.octets, planned};
+    };
+    if (!residue_.empty()) {
+        layout.add_slice({residue_.octets().data(), residue_.size()});
+        at = residue_after_;
+        record(partial_plan_);
+    } else if (partial_sent_ != 0) {
+        if (!lay_out(layout, at, partial_plan_)) return;
+        layout.drop_front(partial_sent_);
+        record(partial_plan_);
+    }
+    const std::size_t largest =
+        staged_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
+    const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
+    Plan next;
+    while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < kMaxOctets && plan(at, next)) {
+        if (lay_out(layout, at, next)) {
+            record(next);
+        } else if (layout.record_count != 0 || !qp_.has_fault()) {
+            return;  // found out ahead of its turn, or the QP is being aborted
+        }
+    }
+}
+
+// The first `whole` FPDUs of the step are with the transport; cursor_ still stands before them.
+void Tx::count(const Layout& layout, std::uint32_t whole) {
+    Counters& counters = qp_.counters_;
+    std::uint64_t bytes = 0;
+    const Cursor* before = &cursor_;
+    for (std::uint32_t i = 0; i < whole; ++i) {
+        const Cursor& after = layout.records[i].after;
+        bytes += layout.records[i].plan.payload;
+        SWRNIC_PROBE(fpdu_out, qp_.init_.qpn, static_cast<int>(layout.records[i].plan.kind),
+                     layout.records[i].plan.payload);
+        switch (layout.records[i].plan.kind) {
+            case Kind::kRequest: {
+                if (after.request == before->request) break;
+                const WrOpcode opcode = qp_.sq_.peek(before->request)->opcode;
+                counters.add(opcode == WrOpcode::kWrite  ? Count::kTxWrites
+                             : opcode == WrOpcode::kRead ? Count::kTxReadRequests
+                                                         : Count::kTxSends,
+                             1);
+                break;
+            }
+            case Kind::kResponse:
+                if (after.responses != before->responses) counters.add(Count::kTxReadResponses, 1);
+                break;
+            case Kind::kRtr:
+                counters.add(before->rtr == rtr::kSend   ? Count::kTxSends
+                             : before->rtr == rtr::kRead ? Count::kTxReadRequests
+                                                         : Count::kTxWrites,
+                             1);
+                break;
+            case Kind::kTerminate:
+                SWRNIC_PROBE(terminate_out, qp_.init_.qpn, qp_.fault_->vendor_err());
+                counters.add(Count::kTxTerminates, 1);
+                counters.add_terminate(Count::kTxTerminated, qp_.fault_->vendor_err());
+                break;
+        }
+        before = &after;
+    }
+    counters.add(Count::kTxBytes, bytes);
+    counters.add(Count::kTxFpdus, whole);
+}
+
+void Tx::commit(const Layout& layout, std::size_t sent, Pass& pass) {
+    const std::uint32_t responses_before = cursor_.responses;
+    std::uint32_t whole = 0;
+    while (whole < layout.record_count && layout.records[whole].end <= sent)
+        ++whole;
+    const std::size_t start =
+        whole != 0 ? layout.records[whole - 1].end : 0;         // of the FPDU that went out in part, if any
+    const std::size_t before = whole != 0 ? 0 : partial_sent_;  // what of it was out already
+    if (whole != 0) {
+        count(layout, whole);
+        cursor_ = layout.records[whole - 1].after;
+        residue_.clear();
+        rtr_due_.store(cursor_.rtr != 0, std::memory_order_relaxed);
+    }
+    partial_sent_ = sent > start || whole == 0 ? before + (sent - start) : 0;
+    if (partial_sent_ != 0) {
+        const Record& cut = layout.records[whole];
+        partial_plan_ = cut.plan;
+        if (staged_) {
+            ByteBuffer rest;
+            rest.append(layout.staged(sent, cut.end));
+            residue_ = std::move(rest);
+            residue_after_ = cut.after;
+        }
+    }
+    for (std::uint32_t i = responses_before; i != cursor_.responses; ++i)
+        qp_.irq_.release();
+    if (qp_.sent_.load(std::memory_order_relaxed) != cursor_.request) {
+        qp_.sent_.store(cursor_.request, std::memory_order_release);
+        qp_.retire(pass);
+    }
+}
+
+}  // namespace swrnic::engine

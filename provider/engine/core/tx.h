@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The sending machine of a QP: cuts requests and Read Responses into FPDUs and hands many of them to the transport at
+// once.
+//
+// A step plans FPDUs from a cursor, lays them out as slices, sends, and commits as much as was taken: any partial write
+// is fine. With CRC and markers off, large payloads are named, not copied; an FPDU that went out in part is laid out
+// again from the same plan. With CRC or markers on the payload is copied and sealed first, since memory may change
+// while it is sent, and what did not go out is kept. So it is with foreign memory, which no transport can read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "engine/core/byte_buffer.h"
+#include "engine/core/fault.h"
+#include "engine/core/lock.h"
+#include "engine/core/memory.h"
+#include "engine/core/pass.h"
+#include "engine/core/transport.h"
+
+namespace swrnic::engine {
+
+class Qp;
+struct SendWqe;
+
+class Tx {
+  public:
+    enum class Status : std::uint8_t {
+        kMoved,    // something went out; there may be more
+        kIdle,     // nothing to send now
+        kBlocked,  // the transport takes nothing now
+        kWaiting,  // for other passes to end: soon
+        kLast,     // the Terminate is out, or nothing may be sent any more: end the stream
+        kBroken,   // the transport is gone
+    };
+
+    explicit Tx(Qp& qp) : qp_(qp) {}
+    void start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr);
+
+    // One write to the stream at most, or one local request.
+    Status step(const TxGuard& guard, Pass& pass);
+    // Whether a step might find something to do. Any thread.
+    bool has_work() const;
+    // Every request is with the transport and every inbound Read is answered.
+    bool is_done(const TxGuard& guard) const;
+
+  private:
+    // What comes next in the stream. Small and copied freely: planning runs ahead on a copy.
+    struct Cursor {
+        std::uint64_t request = 0;    // index of the request in progress or next to start
+        std::uint64_t position = 0;   // octets of the stream; markers only
+        std::uint32_t offset = 0;     // octets of its message that are done; not 0: inside the message
+        std::uint32_t responses = 0;  // Read Responses finished
+        std::uint32_t response_offset = 0;
+        std::uint32_t send_msn = 1;
+        std::uint32_t read_msn = 1;
+        std::uint8_t rtr = 0;       // still to be sent
+        bool terminated = false;    // the Terminate was the last FPDU
+        bool response_turn = true;  // Responses and requests take turns, message by message
+        bool inside_response = false;
+        bool operator==(const Cursor&) const = default;
+    };
+    enum class Kind : std::uint8_t { kRequest, kResponse, kRtr, kTerminate };
+    struct Plan {
+        Kind kind;
+        std::uint32_t payload;  // octets
+    };
+    struct Record {  // one FPDU of a step
+        Cursor after;
+        std::size_t end;  // octets of the step up to its end
+        Plan plan;
+    };
+    struct Layout;  // the slices of a step (tx.cpp)
+
+    static constexpr std::uint32_t kMaxRecords = 256;
+    static constexpr std::uint32_t kMaxSlices = 1024;       // IOV_MAX
+    static constexpr std::size_t kMaxOctets = 1024 * 1024;  // of one step
+    static constexpr std::uint32_t kCopy = 2048;  // smaller payloads are copied: cheaper than a slice of their own
+
+    bool plan(const Cursor& at, Plan& out);
+    bool plan_message(const Cursor& at, Plan& out);
+    bool request_may_start(const Cursor& at);
+    bool response_may_start(const Cursor& at);
+    // Raise the fault, unless `at` is ahead of what the transport has: then what comes before goes out first, and the
+    // failure is found again (VERBS-19, RFC 5040 7.1).
+    void request_failed(const Cursor& at);
+    void source_failed(const Cursor& at, MemoryError error);
+    void raise_local_failure(std::optional<std::uint64_t> index, WcStatus status);
+
+    bool local_is_next() const;
+    bool execute_local(WindowBindingPtr& replaced);
+    Status step_local(Pass& pass);
+
+    // Appends one FPDU; false when its memory is gone (a fault is raised, nothing was appended).
+    bool lay_out(Layout& layout, Cursor& at, const Plan& plan);
+    std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
+    std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
+    std::size_t emit_rtr(const Cursor& at, std::byte* out);
+    Cursor advance(Cursor at, const Plan& plan);
+    bool payload_slices(const Cursor& at, const Plan& plan, struct IoSlice* out, std::uint32_t& count);
+    [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
+                                        std::byte* to);
+    bool copy_foreign(const Cursor& at, const Plan& plan, std::byte* to);
+    std::uint32_t note_read(std::uint64_t index, std::uint32_t msn);
+
+    void fill(Layout& layout);
+    void commit(const Layout& layout, std::size_t sent, Pass& pass);
+    void count(const Layout& layout, std::uint32_t whole);
+
+    Qp& qp_;
+    bool staged_ = false;  // CRC, markers or foreign memory
+    bool crc_ = false, markers_ = false, large_ = false;
+    std::uint32_t mulpdu_ = 0;
+
+    Cursor cursor_;                 // all before it is with the transport
+    std::size_t partial_sent_ = 0;  // octets of the FPDU at cursor_ that are out already
+    Plan partial_plan_{};           // how it was planned
+    ByteBuffer residue_;            // staged: its other octets
+    Cursor residue_after_;
+    bool message_failed_ = false;    // the message in progress cannot be finished: the Terminate may cut it off
+    std::uint64_t reads_noted_ = 0;  // requests before this index have their place in the ORQ
+    bool rtr_noted_ = false;
+    std::atomic<bool> rtr_due_{false};
+
+    struct Local {
+        WindowBindingPtr replaced;
+        PassPool::Grace grace;
+    };
+    std::unique_ptr<Local> local_;  // the local request at cursor_ is executed, but not complete
+};
+
+}  // namespace swrnic::engine

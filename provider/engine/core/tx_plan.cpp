@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What the next FPDU is, and how it is laid out.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "engine/core/memory_codes.h"
+#include "engine/core/qp.h"
+#include "engine/core/scatter.h"
+#include "engine/core/tx.h"
+#include "engine/core/tx_layout.h"
+#include "wire/fpdu.h"
+
+namespace swrnic::engine {
+
+namespace {
+
+using wire::Opcode;
+
+// A non-zero STag for messages in which it means nothing: some adapters dislike 0 (MPA-51).
+constexpr std::uint32_t kAnyStag = 1;
+
+Opcode send_opcode(const SendWqe& wqe) {
+    const bool invalidates = wqe.opcode == WrOpcode::kSendInv;
+    if (wqe.has(send_flag::kSolicited)) return invalidates ? Opcode::kSendSolicitedInvalidate : Opcode::kSendSolicited;
+    return invalidates ? Opcode::kSendInvalidate : Opcode::kSend;
+}
+
+}  // namespace
+
+// ---- planning
+// ------------------------------------------------------------------------------------------------------------
+
+bool Tx::plan(const Cursor& at, Plan& out) {
+    if (at.terminated) return false;
+    const bool faulted = qp_.has_fault();
+    const bool inside = at.offset != 0 || at.inside_response;
+    if (faulted && qp_.fault_->terminate_len == 0) return false;  // a Terminate came in, or none may go out
+    // Between messages only (RFC 5040 7.1), unless the message in progress is what failed.
+    if (faulted && (!inside || message_failed_)) {
+        out = {Kind::kTerminate, 0};
+        return true;
+    }
+    if (at.rtr != 0) {
+        out = {Kind::kRtr, 0};
+        return true;
+    }
+    if (plan_message(at, out)) return true;
+    // Planning itself may have raised the fault.
+    return !faulted && qp_.has_fault() && plan(at, out);
+}
+
+bool Tx::plan_message(const Cursor& at, Plan& out) {
+    if (qp_.fenced_) return false;  // RFC 5044 7.1.2 (4)
+    bool response = at.inside_response;
+    if (!response && at.offset == 0) {
+        // Messages are not interleaved; between them Responses and requests take turns (DDP-36).
+        const bool waiting = at.responses - cursor_.responses < qp_.irq_.size();
+        response = waiting && at.response_turn;
+        if (!response && !request_may_start(at)) {
+            if (!waiting || qp_.has_fault()) return false;  // nothing starts after a fault
+            response = true;
+        }
+        if (response && !response_may_start(at)) return false;
+    }
+    if (response) {
+        const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+        out = {Kind::kResponse, std::min(request.size - at.response_offset, wire::max_tagged_payload(mulpdu_))};
+        return true;
+    }
+    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    if (wqe.opcode == WrOpcode::kRead) {
+        out = {Kind::kRequest, 0};
+        return true;
+    }
+    const bool tagged = wqe.opcode == WrOpcode::kWrite;
+    const std::uint32_t room = tagged ? wire::max_tagged_payload(mulpdu_) : wire::max_untagged_payload(mulpdu_);
+    out = {Kind::kRequest, std::min(wqe.length - at.offset, room)};
+    return true;
+}
+
+bool Tx::request_may_start(const Cursor& at) {
+    if (qp_.has_fault() || at.request == qp_.sq_.tail()) return false;
+    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    if (is_local(wqe.opcode)) return false;  // in its turn, when all before it is out (step_local)
+    const bool read = wqe.opcode == WrOpcode::kRead;
+    const bool reads_pending = qp_.reads_completed_.load(std::memory_order_acquire) != wqe.reads_before;
+    if (wqe.has(send_flag::kFence) && reads_pending) return false;                                   // VERBS-5
+    if (read && at.request >= reads_noted_ && qp_.orq_.size() >= qp_.parameters_.ord) return false;  // RFC 5040 6.1
+    // Memory is looked at once before the message starts, so that a bad request does not cut a message off.
+    IoSlice unused[64];
+    const std::uint32_t needed = read ? access::kLocalWrite : 0;
+    const SliceResult all =
+        slice_sges(qp_.memory_, qp_.init_.pd, wqe.sges(), wqe.sge_count, 0, wqe.length, needed, unused, 64);
+    if (all.error == MemoryError::kNone) return true;
+    if (all.error == MemoryError::kForeign) return true;  // found out when it is copied
+    request_failed(at);
+    return false;
+}
+
+bool Tx::response_may_start(const Cursor& at) {
+    const InboundRead& read = qp_.irq_.peek(at.responses - cursor_.responses);
+    if (read.request.size == 0) return true;
+    const MemoryError error = qp_.check_read_source(read.request);
+    if (error == MemoryError::kNone) return true;
+    source_failed(at, error);
+    return false;
+}
+
+void Tx::request_failed(const Cursor& at) {
+    if (at != cursor_) return;
+    message_failed_ = at.offset != 0;
+    raise_local_failure(at.request, WcStatus::kLocProtErr);
+}
+
+void Tx::raise_local_failure(std::optional<std::uint64_t> index, WcStatus status) {
+    Fault fault = Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal);
+    fault.send_index = index;
+    fault.send_status = status;
+    qp_.raise(fault);
+}
+
+// The region of an accepted Read Request has gone since; the Terminate quotes what was not answered yet (RFC 5040 4.8).
+void Tx::source_failed(const Cursor& at, MemoryError error) {
+    if (at != cursor_) return;
+    const InboundRead& read = qp_.irq_.peek(at.responses - cursor_.responses);
+    wire::ReadRequest rest = read.request;
+    rest.sink_to += at.response_offset;
+    rest.source_to += at.response_offset;
+    rest.size -= at.response_offset;
+    std::array<std::byte, wire::kReadRequestSegmentLen> segment;
+    wire::emit_read_request_segment(rest, read.msn, segment.data());
+    message_failed_ = at.response_offset != 0;
+    qp_.raise(Fault::answered(read_code(error), AsyncEvent::kQpAccessErr, segment, segment.size()));
+}
+
+// ---- layout
+// --------------------------------------------------------------------------------------------------------------
+
+bool Tx::lay_out(Layout& layout, Cursor& at, const Plan& plan) {
+    IoSlice payload[64];
+    std::uint32_t slices = 0;
+    if (plan.payload != 0 && !payload_slices(at, plan, payload, slices)) return false;
+    std::byte* const start = layout.staged_room();
+    std::byte* const logical = markers_ ? start + wire::fpdu_size_with_markers(0, mulpdu_) : start;
+    std::byte* const ulpdu = logical + wire::kFpduHeaderLen;
+    const std::size_t headers = emit_headers(at, plan, ulpdu);
+    const std::size_t ulpdu_len = headers + plan.payload;
+    const std::size_t pad = wire::pad_len(ulpdu_len);
+    wire::store_be16(logical, static_cast<std::uint16_t>(ulpdu_len));
+
+    std::byte* write = ulpdu + headers;
+    if (staged_) {
+        if (!copy_payload(at, plan, {payload, slices}, write)) return false;
+        write += plan.payload;
+    } else if (plan.payload <= kCopy) {
+        for (std::uint32_t i = 0; i < slices; ++i) {
+            std::memcpy(write, payload[i].base, payload[i].length);
+            write += payload[i].length;
+        }
+    } else {
+        layout.wrote(static_cast<std::size_t>(write - start));
+        for (std::uint32_t i = 0; i < slices; ++i)
+            layout.add_slice(payload[i]);
+        write = layout.staged_room();
+    }
+    std::memset(write, 0, pad + wire::kCrcLen);
+    write += pad + wire::kCrcLen;
+    std::size_t raw_len = static_cast<std::size_t>(write - logical);
+    if (markers_) {
+        const std::span<const std::byte> unmarked(logical, raw_len - wire::kCrcLen);
+        raw_len = wire::fpdu_size_with_markers(at.position, ulpdu_len);
+        wire::insert_markers(at.position, unmarked, {start, raw_len});
+        write = start + raw_len;
+    }
+    if (staged_) wire::seal_fpdu({start, raw_len}, crc_);
+    layout.wrote(static_cast<std::size_t>(write - layout.staged_room()));
+    at = advance(at, plan);
+    at.position += raw_len;
+    return true;
+}
+
+// No slices where there should be some: the memory is foreign.
+bool Tx::payload_slices(const Cursor& at, const Plan& plan, IoSlice* out, std::uint32_t& count) {
+    if (plan.kind == Kind::kResponse) {
+        const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+        const MemoryView view =
+            qp_.memory_.look_up(qp_.init_.pd, request.source_stag, request.source_to + at.response_offset, plan.payload,
+                                access::kRemoteRead, qp_.init_.qpn);
+        if (view.error == MemoryError::kForeign) return true;
+        if (view.error != MemoryError::kNone) {
+            source_failed(at, view.error);
+            return false;
+        }
+        out[0] = {view.data, plan.payload};
+        count = 1;
+        return true;
+    }
+    SendWqe& wqe = *qp_.sq_.peek(at.request);
+    if (wqe.has(send_flag::kInline)) {
+        out[0] = {wqe.inline_data() + at.offset, plan.payload};
+        count = 1;
+        return true;
+    }
+    const SliceResult result =
+        slice_sges(qp_.memory_, qp_.init_.pd, wqe.sges(), wqe.sge_count, at.offset, plan.payload, 0, out, 64);
+    if (result.error != MemoryError::kNone || result.length != plan.payload) {
+        if (result.error == MemoryError::kForeign) return true;
+        request_failed(at);
+        return false;
+    }
+    count = result.count;
+    return true;
+}
+
+bool Tx::copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices, std::byte* to) {
+    for (const IoSlice& slice : slices) {
+        std::memcpy(to, slice.base, slice.length);
+        to += slice.length;
+    }
+    return !slices.empty() || plan.payload == 0 || copy_foreign(at, plan, to);
+}
+
+bool Tx::copy_foreign(const Cursor& at, const Plan& plan, std::byte* to) {
+    ForeignName name{ForeignName::Kind::kSend, 0, at.offset};
+    if (plan.kind == Kind::kResponse) {
+        const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+        name = {ForeignName::Kind::kTagged, request.source_stag, request.source_to + at.response_offset};
+    } else {
+        name.id = qp_.sq_.peek(at.request)->wr_id;
+    }
+    const MemoryError error = qp_.memory_.foreign()->copy_in(qp_.init_.qpn, name, {to, plan.payload});
+    if (error == MemoryError::kNone) return true;
+    if (plan.kind == Kind::kResponse) {
+        source_failed(at, error);
+    } else {
+        request_failed(at);
+    }
+    return false;
+}
+
+std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out) {
+    switch (plan.kind) {
+        case Kind::kRequest:
+            return emit_request(at, plan, out);
+        case Kind::kResponse: {
+            const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+            const bool last = at.response_offset + plan.payload == request.size;
+            wire::TaggedHeader{last, wire::rdmap_control(Opcode::kReadResponse), request.sink_stag,
+                               request.sink_to + at.response_offset}
+                .emit(out);
+            return wire::kTaggedHeaderLen;
+        }
+        case Kind::kRtr:
+            return emit_rtr(at, out);
+        case Kind::kTerminate:
+            break;
+    }
+    std::memcpy(out, qp_.fault_->terminate.data(), qp_.fault_->terminate_len);
+    return qp_.fault_->terminate_len;
+}
+
+std::size_t Tx::emit_request(const Cursor& at, const Plan& plan, std::byte* out) {
+    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    const bool last = at.offset + plan.payload == wqe.length;
+    switch (wqe.opcode) {
+        case WrOpcode::kWrite:
+            wire::TaggedHeader{last, wire::rdmap_control(Opcode::kWrite),
+                               wqe.remote_stag != 0 ? wqe.remote_stag : kAnyStag, wqe.remote_to + at.offset}
+                .emit(out);
+            return wire::kTaggedHeaderLen;
+        case WrOpcode::kRead: {
+            const std::uint32_t sink = note_read(at.request, at.read_msn);
+            wire::emit_read_request_segment({sink, 0, wqe.length, wqe.remote_stag, wqe.remote_to}, at.read_msn, out);
+            return wire::kReadRequestSegmentLen;
+        }
+        default:
+            break;
+    }
+    const std::uint32_t invalidate = wqe.opcode == WrOpcode::kSendInv ? wqe.remote_stag : 0;
+    wire::UntaggedHeader{last,     wire::rdmap_control(send_opcode(wqe)), invalidate, wire::kSendQueue, at.send_msn,
+                         at.offset}
+        .emit(out);
+    return wire::kUntaggedHeaderLen;
+}
+
+// RFC 6581 9.2: an empty message of the kind that both sides set.
+std::size_t Tx::emit_rtr(const Cursor& at, std::byte* out) {
+    switch (at.rtr) {
+        case rtr::kRead:
+            if (!std::exchange(rtr_noted_, true)) qp_.orq_.publish({OutboundRead::kNoWqe, kAnyStag, 0, at.read_msn});
+            wire::emit_read_request_segment({kAnyStag, 0, 0, kAnyStag, 0}, at.read_msn, out);
+            return wire::kReadRequestSegmentLen;
+        case rtr::kSend:
+            wire::UntaggedHeader{true, wire::rdmap_control(Opcode::kSend), 0, wire::kSendQueue, at.send_msn, 0}.emit(
+                out);
+            return wire::kUntaggedHeaderLen;
+        default:
+            wire::TaggedHeader{true, wire::rdmap_control(Opcode::kWrite), kAnyStag, 0}.emit(out);
+            return wire::kTaggedHeaderLen;
+    }
+}
+
+// Gives a Read its place among the outstanding ones, once, before its Request can leave. Returns its sink STag. A
+// Request may be laid out again when its place is gone already: a peer can answer what it has not been asked in full.
+std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
+    SendWqe& wqe = *qp_.sq_.peek(index);
+    if (index < reads_noted_) return wqe.sink_stag;
+    wqe.sink_stag = 0;
+    while (wqe.sink_stag == 0)
+        wqe.sink_stag = qp_.random_.next32();
+    qp_.orq_.publish({index, wqe.sink_stag, wqe.length, msn});
+    reads_noted_ = index + 1;
+    return wqe.sink_stag;
+}
+
+Tx::Cursor Tx::advance(Cursor at, const Plan& plan) {
+    switch (plan.kind) {
+        case Kind::kTerminate:
+            at.terminated = true;
+            break;
+        case Kind::kRtr:
+            if (at.rtr == rtr::kSend) ++at.send_msn;
+            if (at.rtr == rtr::kRead) ++at.read_msn;
+            at.rtr = 0;
+            break;
+        case Kind::kResponse:
+            at.response_offset += plan.payload;
+            at.inside_response = at.response_offset != qp_.irq_.peek(at.responses - cursor_.responses).request.size;
+            if (at.inside_response) break;
+            at.response_offset = 0;
+            ++at.responses;
+            at.response_turn = false;
+            break;
+        case Kind::kRequest: {
+            const SendWqe& wqe = *qp_.sq_.peek(at.request);
+            at.offset += plan.payload;
+            if (wqe.opcode == WrOpcode::kRead) {
+                ++at.read_msn;
+            } else if (at.offset != wqe.length) {
+                break;
+            } else if (wqe.opcode != WrOpcode::kWrite) {
+                ++at.send_msn;
+            }
+            at.offset = 0;
+            ++at.request;
+            at.response_turn = true;
+            break;
+        }
+    }
+    return at;
+}
+
+}  // namespace swrnic::engine

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Value types that cross the engine's boundary. Numbers equal those of <infiniband/verbs.h>, which the core does not
+// include; verbs/ checks them with static_assert.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace swrnic::engine {
+
+struct Sge {  // laid out as ibv_sge
+    std::uint64_t addr;
+    std::uint32_t length;
+    std::uint32_t lkey;
+};
+
+enum class WrOpcode : std::uint8_t { kWrite = 0, kSend = 2, kRead = 4, kLocalInv = 7, kBind = 8, kSendInv = 9 };
+
+// Done here, with nothing on the wire.
+constexpr bool is_local(WrOpcode opcode) {
+    return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBind;
+}
+
+namespace send_flag {  // ibv_send_flags
+inline constexpr std::uint32_t kFence = 1, kSignaled = 2, kSolicited = 4, kInline = 8;
+}
+
+namespace access {  // ibv_access_flags
+inline constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteRead = 4, kRemoteAtomic = 8, kMwBind = 16,
+                               kZeroBased = 32;
+}
+
+enum class WcStatus : std::uint32_t {
+    kSuccess = 0,
+    kLocLenErr = 1,
+    kLocQpOpErr = 2,
+    kLocProtErr = 4,
+    kWrFlushErr = 5,
+    kMwBindErr = 6,
+    kBadRespErr = 7,
+    kRemInvReqErr = 9,
+    kRemAccessErr = 10,
+    kRemOpErr = 11,
+    kRemInvRdReqErr = 15,
+    kFatalErr = 19,
+    kGeneralErr = 21,
+};
+
+enum class WcOpcode : std::uint32_t { kSend = 0, kWrite = 1, kRead = 2, kBind = 5, kLocalInv = 6, kRecv = 128 };
+
+namespace wc_flag {  // ibv_wc_flags
+inline constexpr std::uint32_t kWithInv = 8;
+// Ours, for the owner of foreign memory alone: he has CQs of his own.
+inline constexpr std::uint32_t kSolicited = 1U << 31;
+}  // namespace wc_flag
+
+struct WorkCompletion {
+    std::uint64_t wr_id;
+    WcStatus status;
+    WcOpcode opcode;
+    std::uint32_t byte_len;
+    std::uint32_t qpn;
+    std::uint32_t wc_flags;
+    std::uint32_t invalidated_stag;  // valid with wc_flag::kWithInv
+    std::uint32_t vendor_err;  // layer << 12 | type << 8 | code of the Terminate sent or received, else 0 (VERBS-16)
+    std::uint64_t timestamp;   // when it was made, by the CQ's clock; 0: the CQ has none
+};
+
+using CompletionClock = std::uint64_t (*)();
+
+// Memory windows. Type 1: any QP of the PD may use it. Type 2 (2B): only the QP that bound it.
+enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };  // ibv_mw_type
+
+struct BindWr {
+    std::uint64_t length;  // 0: the end of the binding (type 1 alone)
+    std::uint32_t region;  // STag
+    std::uint32_t access;  // remote rights, kZeroBased
+};
+
+struct SendWr {
+    std::uint64_t wr_id;
+    WrOpcode opcode;
+    std::uint32_t flags;            // send_flag; the QP's sq_sig_all is already folded into kSignaled by the engine
+    std::span<const Sge> sges;      // lkey is not looked at with kInline
+    std::uint64_t remote_addr;      // kWrite, kRead: TO at the peer; kBind: where the window starts in the region
+    std::uint32_t rkey;             // kWrite, kRead: STag at the peer; kBind: the window's from now on
+    std::uint32_t invalidate_stag;  // kSendInv, kLocalInv
+    BindWr bind{};                  // kBind
+};
+
+struct RecvWr {
+    std::uint64_t wr_id;
+    std::span<const Sge> sges;
+};
+
+// kFull: the queue has max_wr requests outstanding (ENOMEM). kBadState: the QP's state takes no such request (EINVAL).
+// kInvalid: opcode, flags, element count, inline size or total length out of range (EINVAL).
+enum class PostResult { kOk, kFull, kBadState, kInvalid };
+
+// Why an STag does not open what it was asked for, in DDP-31's order. kForeign: the table does not know, ForeignMemory
+// does.
+enum class MemoryError : std::uint8_t { kNone, kInvalidStag, kWrongPd, kAccess, kWrap, kBounds, kForeign };
+
+enum class QpState : std::uint8_t {  // ibv_qp_state; the iWARP name behind it
+    kReset = 0,                      // IDLE
+    kInit = 1,                       // IDLE, receives may be posted
+    kRtr = 2,                        // IDLE, connection being set up
+    kRts = 3,                        // RTS
+    kSqd = 4,                        // CLOSING
+    kSqe = 5,                        // TERMINATE
+    kErr = 6,                        // ERROR
+};
+
+enum class AsyncEvent : std::uint32_t {  // ibv_event_type
+    kCqErr = 0,
+    kQpFatal = 1,
+    kQpReqErr = 2,
+    kQpAccessErr = 3,
+    kCommEst = 4,
+    kSqDrained = 5,
+    kSrqLimitReached = 15,
+    kQpLastWqeReached = 16,
+};
+
+enum class CloseReason : std::uint32_t { kGraceful = 0, kLost = 1, kError = 2 };  // swrnic_close_reason
+
+class Cq;
+class Counters;
+class Srq;
+
+struct SrqAttributes {
+    std::uint32_t max_wr, max_sge, limit;
+};
+
+struct QpInit {
+    std::uint32_t qpn;
+    std::uint32_t pd;  // any number that is equal for equal protection domains, never 0
+    Cq* send_cq;       // borrowed; outlives the QP
+    Cq* recv_cq;
+    std::uint32_t max_send_wr, max_recv_wr;    // as granted, at least 1
+    std::uint32_t max_send_sge, max_recv_sge;  // at least 1
+    std::uint32_t max_inline;                  // octets
+    bool sq_sig_all;
+    Srq* srq = nullptr;            // borrowed; outlives the QP; null: the QP's own receive queue
+    Counters* counters = nullptr;  // borrowed; outlives the QP, at most one QP's; null: the QP's own
+};
+
+// What MPA startup agreed on (RFC 6581 names).
+struct StreamParameters {
+    bool initiator;
+    bool crc;
+    bool markers_tx, markers_rx;
+    bool large_fpdu;         // ULPDUs up to 64768 octets whatever the EMSS
+    bool p2p;                // the Initiator's first FPDU is an RTR message
+    std::uint8_t rtr;        // SWRNIC_RTR_*: the kind to send (Initiator) or the kinds that may come (Responder)
+    std::uint8_t terminate;  // not 0: send Terminate 2/0/this and close
+    std::uint16_t ird, ord;
+};
+
+}  // namespace swrnic::engine

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Moving one QP: receive, transmit, and the ends of a stream.
+#include "engine/engine_impl.h"
+
+namespace swrnic::engine {
+
+namespace {
+
+constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
+constexpr int kTxBudget = 16;
+constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
+
+}  // namespace
+
+void Engine::Impl::drive(DrivenQp& qp, Pass& pass) {
+    drive_rx(qp, pass);
+    // A full socket is left alone until EPOLLOUT says that a good part of it is free.
+    if (qp.tx_blocked && !qp.tx_due && !qp.has_fault()) return;
+    if (qp.tx().has_work() || qp.state() == QpState::kSqd) drive_tx(qp, pass);
+}
+
+// Every Send that finds no receive may wait for the whole time, though the one before it in the same turn did wait too.
+void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
+    const std::uint64_t stalls = qp.rx().stalls();
+    const bool another = stalled && stalls != qp.stalls_seen;
+    if (stalled && !another) return;
+    qp.stalls_seen = stalls;
+    const std::int64_t since = qp.stalled_since;
+    if (since == 0 && !another) return;
+    const std::int64_t now = ticks(Clock::now());
+    qp.stalled_since = another ? now : 0;
+    if (since == 0) return;
+    const std::chrono::nanoseconds waited = Clock::duration(now - since);
+    qp.counters().add(Count::kRxStallNs, static_cast<std::uint64_t>(waited.count()));
+}
+
+void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
+    qp.rx_due = true;
+    do {
+        RxGuard guard(qp.rx_lock(), std::try_to_lock);
+        if (!guard.owns()) return;  // the holder sees rx_due
+        qp.rx_due = false;
+        auto* transport = static_cast<TcpTransport*>(qp.transport(guard));
+        if (transport == nullptr) return;
+        transport->begin_turn();
+        Rx::Status status = Rx::Status::kMoved;
+        int steps = 0;
+        for (; steps < kRxBudget && status == Rx::Status::kMoved; ++steps)
+            status = qp.receive(guard, pass);
+        // Under the RX lock: the stream cannot end, and unwatch() not run, before the mark is there to be cleared.
+        if (steps > 1) hot_.store(&qp, std::memory_order_release);
+        // The flag stays: more data may stand before the end than this turn reads, and no edge will tell of the end
+        // again.
+        if (status == Rx::Status::kAgain && qp.hung_up) qp.rx_due = true;
+        note_stall(qp, guard, status == Rx::Status::kStalled);
+        if (status == Rx::Status::kStalled) {
+            if (qp.init().srq != nullptr) qp.init().srq->wait(qp);
+            // The mark first, then the look: a receive posted meanwhile either is seen here or sees the mark.
+            if (qp.has_receives()) qp.rx_due = true;
+        }
+        guard.unlock();
+        switch (status) {
+            case Rx::Status::kMoved:  // more to come, after the others
+                qp.rx_due = true;
+                schedule(qp);
+                return;
+            case Rx::Status::kStalled:
+                arm_timer(qp, qp.stalled_since + Clock::duration(options.rnr_timeout).count());
+                break;
+            case Rx::Status::kAgain:
+                break;
+            case Rx::Status::kEof:
+            case Rx::Status::kBroken:
+                rx_ended(qp, pass, status);
+                return;
+        }
+    } while (qp.rx_due.exchange(false));
+}
+
+void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass) {
+    qp.tx_due = true;
+    do {
+        TxGuard guard(qp.tx_lock(), std::try_to_lock);
+        if (!guard.owns()) return;  // the holder sees tx_due
+        qp.tx_due = false;
+        if (qp.fin_sent) {  // nothing can follow our FIN: not a Response, nor a Terminate
+            guard.unlock();
+            if (qp.has_fault()) finish(qp, pass, CloseReason::kError, Ending::kDrain);
+            return;
+        }
+        Tx::Status status = Tx::Status::kMoved;
+        for (int i = 0; i < kTxBudget && status == Tx::Status::kMoved; ++i)
+            status = qp.transmit(guard, pass);
+        if (status == Tx::Status::kLast ||
+            (status == Tx::Status::kIdle && qp.state() == QpState::kSqd && qp.tx().is_done(guard))) {
+            if (Transport* transport = qp.transport(guard); transport != nullptr && !qp.fin_sent.exchange(true)) {
+                transport->finish_sending();
+                if (status != Tx::Status::kLast) {
+                    if (qp.take_drain_notice()) pass.outbox().events.push_back({AsyncEvent::kSqDrained, qp.init().qpn});
+                    qp.must_end_by = ticks(Clock::now() + kLinger);
+                    arm_timer(qp, qp.must_end_by);
+                }
+            }
+        }
+        if (status == Tx::Status::kBlocked) {
+            qp.tx_blocked = true;
+        } else if (qp.tx_blocked && qp.tx_blocked.exchange(false) && qp.tx().has_work()) {
+            qp.tx_due = true;  // posted while the mark was up: its doorbell counted on us
+        }
+        guard.unlock();
+        switch (status) {
+            case Tx::Status::kMoved:
+            case Tx::Status::kWaiting:
+                qp.tx_due = true;
+                schedule(qp);
+                return;
+            case Tx::Status::kBlocked:
+                if (qp.has_fault() && qp.must_end_by == 0) {
+                    qp.must_end_by = ticks(Clock::now() + kLinger);
+                    arm_timer(qp, qp.must_end_by);
+                }
+                break;
+            case Tx::Status::kIdle:
+                break;
+            case Tx::Status::kLast:
+                finish(qp, pass, CloseReason::kError, Ending::kDrain);
+                return;
+            case Tx::Status::kBroken:
+                // What the peer sent before, its Terminate above all, may still be there to be read.
+                drive_rx(qp, pass);
+                finish(qp, pass, CloseReason::kLost, Ending::kClose);
+                return;
+        }
+    } while (qp.tx_due.exchange(false));
+}
+
+void Engine::Impl::rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how) {
+    if (how == Rx::Status::kEof) {
+        // Verbs know no half close: the peer's FIN ends the stream (VERBS section 6).
+        qp.apply(QpEvent::kPeerFin);
+        finish(qp, pass, CloseReason::kGraceful, Ending::kClose);
+        return;
+    }
+    if (qp.state() == QpState::kRts) {
+        Fault lost;
+        lost.event = AsyncEvent::kQpFatal;
+        qp.raise(lost);
+    }
+    finish(qp, pass, CloseReason::kLost, Ending::kClose);
+}
+
+void Engine::Impl::finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending ending) {
+    std::unique_ptr<Transport> transport;
+    {
+        RxGuard rx(qp.rx_lock());
+        TxGuard tx(qp.tx_lock());
+        if (!qp.connected()) return;
+        if (reason == CloseReason::kGraceful && !qp.fin_sent.exchange(true)) qp.transport(tx)->finish_sending();
+        transport = qp.end(rx, tx, pass, reason);
+    }
+    qp.must_end_by = 0;
+    qp.stalled_since = 0;
+    unwatch(qp);
+    qp.earlier_retransmits = note_tcp(qp);
+    qp.fd = -1;
+    std::unique_ptr<TcpTransport> socket(static_cast<TcpTransport*>(transport.release()));
+    if (ending == Ending::kReset) socket->make_abortive();
+    // Closing with octets unread would send RST, and take with it what TCP has not delivered yet.
+    if (ending == Ending::kDrain) linger(std::move(socket));
+}
+
+void Engine::Impl::start_disconnect(DrivenQp& qp, Pass& pass) {
+    if (qp.state() != QpState::kRts || !qp.apply(QpEvent::kDisconnect)) return;
+    qp.must_end_by = ticks(Clock::now() + options.user_timeout);
+    arm_timer(qp, qp.must_end_by);
+    drive_tx(qp, pass);
+}
+
+void Engine::Impl::flush(DrivenQp& qp, Pass& pass) {
+    RxGuard rx(qp.rx_lock());
+    TxGuard tx(qp.tx_lock());
+    qp.flush(rx, tx, pass);
+}
+
+void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
+    const std::int64_t patience = Clock::duration(options.rnr_timeout).count();
+    const std::int64_t stalled = qp.stalled_since;
+    if (stalled != 0 && ticks(now) >= stalled + patience) {
+        {
+            RxGuard guard(qp.rx_lock());
+            if (qp.stalled_since == stalled) qp.rx().give_up_waiting(guard);
+        }
+        drive(qp, pass);
+    }
+    if (const std::int64_t end = qp.must_end_by; end != 0 && ticks(now) >= end) {
+        finish(qp, pass, CloseReason::kGraceful, Ending::kDrain);
+    }
+    if (const std::int64_t since = qp.stalled_since; since != 0) arm_timer(qp, since + patience);
+    if (const std::int64_t end = qp.must_end_by; end != 0) arm_timer(qp, end);
+}
+
+void Engine::Impl::deliver(Pass& pass) {
+    Outbox& outbox = pass.outbox();
+    if (outbox.empty()) return;
+    // First: what comes with the first message is of an established connection.
+    for (const std::uint32_t qpn : outbox.ready)
+        host.qp_ready(qpn);
+    for (const std::uint32_t cq : outbox.notify)
+        host.comp_posted(cq);
+    for (const Outbox::Event& event : outbox.events)
+        host.async_event(event.event, event.id);
+    for (const Outbox::Closed& closed : outbox.closed) {
+        if (closed.terminate) host.terminated(closed.qpn, wire::terminate_name(*closed.terminate), closed.sent);
+        host.qp_closed(closed.qpn, closed.reason);
+    }
+    outbox.notify.clear();
+    outbox.ready.clear();
+    outbox.events.clear();
+    outbox.closed.clear();
+}
+
+}  // namespace swrnic::engine

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// A QP together with what its drivers need: who must look at it, and by when.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "engine/core/qp.h"
+
+namespace swrnic::engine {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+
+inline std::int64_t ticks(Time time) {
+    return time.time_since_epoch().count();
+}
+
+struct DrivenQp final : Qp {
+    using Qp::Qp;
+
+    // epoll has told of the peer's end: a short read does not show it, but from now on every real read brings data or
+    // the end. Set once in a connection.
+    std::atomic<bool> hung_up{false};
+
+    // Set by whoever has work for the side, before it tries the lock; taken by the holder, which looks again after
+    // unlocking.
+    std::atomic<bool> rx_due{false}, tx_due{false};
+    std::atomic<bool> tx_blocked{false};  // the socket is full: EPOLLOUT will tell
+
+    std::atomic<int> fd{-1};                            // of the stream, while there is one
+    std::atomic<std::uint64_t> earlier_retransmits{0};  // of streams that have ended
+
+    // The deferral of small sends (progress.cpp).
+    std::atomic<std::uint64_t> flushed_octets{0};
+    std::atomic<std::uint64_t> flushed_in_epoch{~std::uint64_t{0}};
+    std::atomic<std::int64_t> flushed_at{0};  // Clock ticks
+    std::atomic<std::int64_t> posted_at{0};
+    std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
+
+    // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
+    std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
+    std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock
+    std::atomic<std::int64_t> must_end_by{0};    // closing or terminating
+    std::atomic<bool> fin_sent{false};
+    std::int64_t timer_at = 0;  // when its one timer fires; 0: none; under the engine's timer lock
+
+    // Membership in ReadyQueue, under its lock.
+    DrivenQp* ready_next = nullptr;
+    DrivenQp* ready_prev = nullptr;
+    bool ready = false;
+};
+
+}  // namespace swrnic::engine

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The engine's objects: QPs by number, their connections, creation and destruction.
+#include "engine/engine.h"
+
+#include <new>
+
+#include "engine/engine_impl.h"
+
+namespace swrnic::engine {
+
+std::uint32_t SystemRandom::next32() {
+    const std::lock_guard hold(mutex_);
+    while (left_ == 0) {
+        // up to 256 octets come at once and whole (getrandom(2))
+        if (syscall(SYS_getrandom, pool_.data(), sizeof pool_, 0) == static_cast<long>(sizeof pool_))
+            left_ = pool_.size();
+    }
+    return std::exchange(pool_[--left_], 0);
+}
+
+Engine::Impl::Impl(const EngineOptions& engine_options, Host& engine_host, int control_fd)
+    : options(engine_options),
+      host(engine_host),
+      counters(engine_options.counters != nullptr ? *engine_options.counters : own_counters),
+      control_fd_(control_fd),
+      epoll_(static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC))),
+      kick_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kKickEvent;
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, kick_.get(), &event);
+    if (control_fd_ < 0) return;
+    event.data.u64 = kControlEvent;
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, control_fd_, &event);
+}
+
+Engine::Impl::~Impl() {
+    stop_thread();
+    for (auto& [qpn, qp] : qps_) {
+        if (!qp->connected()) continue;
+        Pass pass = passes.begin();
+        RxGuard rx(qp->rx_lock());
+        TxGuard tx(qp->tx_lock());
+        qp->end(rx, tx, pass, CloseReason::kLost);
+        pass.outbox() = Outbox{};
+    }
+}
+
+DrivenQp* Engine::Impl::find(std::uint32_t qpn) {
+    const std::lock_guard hold(table_);
+    const auto found = qps_.find(qpn);
+    return found != qps_.end() ? found->second.get() : nullptr;
+}
+
+DrivenQp* Engine::Impl::add_qp(const QpInit& init) {
+    auto made = std::make_unique<DrivenQp>(init, memory, random);
+    DrivenQp* qp = made.get();
+    {
+        const std::lock_guard hold(table_);
+        if (!qps_.emplace(init.qpn, std::move(made)).second) return nullptr;
+    }
+    start_thread();
+    return qp;
+}
+
+void Engine::Impl::destroy_qp(DrivenQp& qp) {
+    {
+        Pass pass = passes.begin();
+        if (qp.connected()) {
+            start_disconnect(qp, pass);
+            finish(qp, pass, CloseReason::kGraceful, Ending::kDrain);
+        }
+        deliver(pass);
+    }
+    if (qp.binds()) memory.unbind_all(qp.init().qpn);
+    std::unique_ptr<DrivenQp> last;
+    {
+        const std::lock_guard hold(table_);
+        const auto found = qps_.find(qp.init().qpn);
+        last = std::move(found->second);
+        qps_.erase(found);
+    }
+    // It has no stream, so it waits for no receive again.
+    if (qp.init().srq != nullptr) qp.init().srq->forget(qp);
+    // Nobody finds it any more; those who found it before are in a pass.
+    passes.synchronize();
+    ready_.remove(qp);
+    qp.init().send_cq->purge(qp.init().qpn);
+    qp.init().recv_cq->purge(qp.init().qpn);
+}
+
+void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
+    auto socket = std::make_unique<TcpTransport>(connection.fd, options.user_timeout);
+    if (options.trace != nullptr) socket->trace_with(std::make_unique<StreamTrace>(*options.trace, connection));
+    std::unique_ptr<Transport> transport = std::move(socket);
+    Pass pass = passes.begin();
+    DrivenQp* qp = find(qpn);
+    if (qp == nullptr) return;
+    qp->fin_sent = false;
+    qp->hung_up = qp->tx_blocked = false;
+    bool taken;
+    {
+        RxGuard rx(qp->rx_lock());
+        TxGuard tx(qp->tx_lock());
+        taken = qp->start(rx, tx, connection, transport);
+    }
+    if (!taken) {
+        host.qp_closed(qpn, CloseReason::kError);
+        return;
+    }
+    watch(*qp, connection.fd);
+    // A Responder with RTR is ready when the first FPDU is in (MPA-53).
+    const bool fenced = !connection.initiator && connection.p2p;
+    if (!fenced && connection.terminate == 0) pass.outbox().ready.push_back(qpn);
+    deliver(pass);
+    drive(*qp, pass);
+    deliver(pass);
+}
+
+void Engine::Impl::disconnect(std::uint32_t qpn) {
+    Pass pass = passes.begin();
+    if (DrivenQp* qp = find(qpn); qp != nullptr) start_disconnect(*qp, pass);
+    deliver(pass);
+}
+
+void Engine::Impl::abort(std::uint32_t qpn) {
+    Pass pass = passes.begin();
+    if (DrivenQp* qp = find(qpn); qp != nullptr && qp->apply(QpEvent::kAbort)) {
+        finish(*qp, pass, CloseReason::kError, Ending::kReset);
+        flush(*qp, pass);
+    }
+    deliver(pass);
+}
+
+bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
+    switch (to) {
+        case QpState::kReset: {
+            if (qp.connected() || !qp.apply(QpEvent::kToReset)) return false;
+            if (qp.binds()) memory.unbind_all(qp.init().qpn);  // no window outlives its stream into the next
+            RxGuard rx(qp.rx_lock());
+            TxGuard tx(qp.tx_lock());
+            qp.reset(rx, tx);
+            qp.init().send_cq->purge(qp.init().qpn);
+            qp.init().recv_cq->purge(qp.init().qpn);
+            return true;
+        }
+        case QpState::kInit:
+            return qp.apply(QpEvent::kToInit);
+        case QpState::kRtr:
+            return qp.apply(QpEvent::kToRtr);
+        case QpState::kRts:
+            return qp.apply(QpEvent::kToRts);
+        case QpState::kSqd: {
+            if (qp.state() != QpState::kRts) return qp.apply(QpEvent::kDisconnect);
+            disconnect(qp.init().qpn);
+            return true;
+        }
+        case QpState::kSqe: {
+            if (qp_transition(qp.state(), QpEvent::kFault).kind == QpTransition::kRefused) return false;
+            qp.raise(Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal));
+            Pass pass = passes.begin();
+            drive_tx(qp, pass);
+            deliver(pass);
+            return true;
+        }
+        case QpState::kErr:
+            abort(qp.init().qpn);
+            return true;
+    }
+    return false;
+}
+
+void Engine::Impl::abandon_after_fork() {
+    // Locks may be held by threads that do not exist here; descriptors are all that is let go of.
+    for (auto& [qpn, qp] : qps_) {
+        if (qp->fd >= 0) syscall(SYS_close, qp->fd.load());
+    }
+    epoll_.reset();
+    kick_.reset();
+}
+
+// ---- the public face
+// ----------------------------------------------------------------------------------------------------
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+std::unique_ptr<Engine> Engine::create(const EngineOptions& options, Host& host, int control_fd) {
+    try {
+        auto impl = std::make_unique<Impl>(options, host, control_fd);
+        if (!impl->usable()) return nullptr;
+        return std::make_unique<Engine>(std::move(impl));
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void Engine::start() {
+    impl_->start_thread();
+}
+
+std::uint32_t Engine::register_region(std::uint32_t pd, std::uint64_t addr, std::uint64_t length, std::uint64_t to,
+                                      std::uint32_t access_flags) {
+    try {
+        auto* data = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(addr));
+        return impl_->memory.add(pd, data, length, to, access_flags);
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+bool Engine::deregister_region(std::uint32_t stag) {
+    return impl_->memory.remove(stag);
+}
+
+std::uint32_t Engine::create_window(std::uint32_t pd, WindowType type) {
+    try {
+        return impl_->memory.add_window(pd, type);
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+void Engine::destroy_window(std::uint32_t stag) {
+    impl_->memory.remove_window(stag);
+}
+
+Cq* Engine::create_cq(std::uint32_t min_entries, std::uint32_t handle, CompletionClock clock) {
+    try {
+        return new Cq(min_entries, handle, clock);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+std::uint32_t Engine::cq_entries(const Cq& cq) const {
+    return cq.entries();
+}
+
+bool Engine::resize_cq(Cq& cq, std::uint32_t min_entries) {
+    try {
+        return cq.resize(min_entries);
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+void Engine::destroy_cq(Cq* cq) {
+    impl_->passes.synchronize();
+    delete cq;
+}
+
+void Engine::drive_from_poll() {
+    impl_->drive_from_poll();
+}
+
+void Engine::req_notify(Cq& cq, bool solicited_only) {
+    cq.arm(solicited_only);
+    impl_->notify_requested();
+}
+
+int Engine::take_completions(Cq& cq, std::span<WorkCompletion> out) {
+    cq.arm(false);
+    int count = 0;
+    return cq.poll(static_cast<int>(out.size()),
+                   [&](const WorkCompletion& done) { out[static_cast<std::size_t>(count++)] = done; });
+}
+
+Srq* Engine::create_srq(std::uint32_t pd, std::uint32_t max_wr, std::uint32_t max_sge, std::uint32_t handle) {
+    try {
+        return new Srq(pd, max_wr, max_sge, handle);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+PostResult Engine::post_srq_recv(Srq& srq, const RecvWr& wr) {
+    const PostResult result = srq.post(wr);
+    if (result == PostResult::kOk && srq.has_waiters()) impl_->wake_waiters(srq);
+    return result;
+}
+
+bool Engine::arm_srq_limit(Srq& srq, std::uint32_t limit) {
+    return srq.arm_limit(limit);
+}
+
+bool Engine::resize_srq(Srq& srq, std::uint32_t max_wr) {
+    try {
+        return srq.resize(max_wr);
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+SrqAttributes Engine::query_srq(const Srq& srq) {
+    return srq.attributes();
+}
+
+void Engine::destroy_srq(Srq* srq) {
+    impl_->passes.synchronize();
+    delete srq;
+}
+
+Qp* Engine::create_qp(const QpInit& init) {
+    try {
+        return impl_->add_qp(init);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void Engine::destroy_qp(Qp* qp) {
+    impl_->destroy_qp(static_cast<DrivenQp&>(*qp));
+}
+
+bool Engine::modify_state(Qp& qp, QpState to) {
+    return impl_->modify_state(static_cast<DrivenQp&>(qp), to);
+}
+
+void Engine::set_access(Qp& qp, std::uint32_t access_flags) {
+    qp.set_access(access_flags);
+}
+
+void Engine::set_drain_notice(Qp& qp, bool wanted) {
+    qp.set_drain_notice(wanted);
+}
+
+QpAttributes Engine::query(Qp& qp) {
+    QpAttributes attributes;
+    {
+        const RxGuard guard(qp.rx_lock());  // a connection that comes up sets the parameters
+        const StreamParameters& parameters = qp.parameters();
+        attributes = {qp.state(), qp.access(), qp.negotiated(), parameters.ird, parameters.ord};
+    }
+    // A driver that found the lock taken has left it to us.
+    if (auto& driven = static_cast<DrivenQp&>(qp); driven.rx_due) impl_->schedule(driven);
+    return attributes;
+}
+
+PostResult Engine::post_send(Qp& qp, const SendWr& wr) {
+    return qp.post_send(wr);
+}
+
+PostResult Engine::post_sends(Qp& qp, std::span<const SendWr> wrs) {
+    return qp.post_sends(wrs);
+}
+
+void Engine::ring_doorbell(Qp& qp) {
+    impl_->doorbell(static_cast<DrivenQp&>(qp));
+}
+
+PostResult Engine::post_recv(Qp& qp, const RecvWr& wr) {
+    const PostResult result = qp.post_recv(wr);
+    if (result == PostResult::kOk) impl_->receive_posted(static_cast<DrivenQp&>(qp));
+    return result;
+}
+
+void Engine::connect(std::uint32_t qpn, const Connection& connection) {
+    impl_->connect(qpn, connection);
+}
+
+void Engine::disconnect(std::uint32_t qpn) {
+    impl_->disconnect(qpn);
+}
+
+void Engine::abort(std::uint32_t qpn) {
+    impl_->abort(qpn);
+}
+
+void Engine::abandon_after_fork() {
+    impl_->abandon_after_fork();
+}
+
+}  // namespace swrnic::engine

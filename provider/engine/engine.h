@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The engine's public face: what verbs/ sees. One Engine per verbs context.
+//
+// Threads: every function may be called from any thread at any time, except that an object must not be destroyed while
+// another call uses it. The engine starts one background thread with the first QP; it calls Host from there and from
+// callers' threads. Fork: an Engine lives in the process that made it; in a child none of its functions may be called
+// but abandon_after_fork(). Errors: values, never exceptions (std::bad_alloc from creation is caught inside and comes
+// back as nullptr).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "engine/core/types.h"
+
+namespace swrnic::engine {
+
+class Cq;
+class ForeignMemory;
+class Qp;
+struct EngineCounters;
+class Trace;
+
+// What the engine asks of its surroundings. Calls come without any engine lock held that a verbs call could want, may
+// come from any thread, and must not call back into the engine.
+class Host {
+  public:
+    virtual void comp_posted(std::uint32_t cq_handle) = 0;  // an armed CQ got its completion; once per arming
+    virtual void async_event(AsyncEvent event, std::uint32_t id) = 0;   // id: QPN; CQ or SRQ handle
+    virtual void qp_ready(std::uint32_t qpn) = 0;                       // SWRNIC_UP_QP_READY
+    virtual void qp_closed(std::uint32_t qpn, CloseReason reason) = 0;  // SWRNIC_UP_QP_CLOSED, once per connect()
+    // Before qp_closed(), for a log line: the stream ended with a Terminate that we sent or the peer did.
+    virtual void terminated(std::uint32_t qpn, std::string_view code, bool sent) = 0;
+    // Background thread only: control_fd is readable; may call the engine; must drain it. False: never ask again.
+    virtual bool control_readable() = 0;
+    // Background thread only, a few times a second while there may be news: time to tell what was counted. True: it has
+    // changed since the last time.
+    virtual bool report() = 0;
+
+  protected:
+    ~Host() = default;
+};
+
+struct EngineOptions {
+    std::chrono::milliseconds user_timeout{10'000};  // TCP_USER_TIMEOUT and keepalive, for a peer that vanished
+    std::chrono::milliseconds rnr_timeout{1'000};  // how long an empty receive queue may hold the stream; 0: not at all
+    EngineCounters* counters = nullptr;            // borrowed; null: the engine's own
+    Trace* trace = nullptr;                        // borrowed; null: none
+    ForeignMemory* memory = nullptr;               // borrowed; not null: requests and STags name what it holds
+};
+
+// One connected stream, as SWRNIC_DOWN_QP_CONNECTED tells it.
+struct Connection : StreamParameters {
+    int fd = -1;               // connected TCP socket; the engine owns it from the call on
+    std::uint8_t mpa_rev = 2;  // for the trace
+};
+
+struct QpAttributes {
+    QpState state;
+    std::uint32_t access;  // remote access that the QP grants: access:: bits
+    bool negotiated;       // ird and ord are those of a stream, which may have ended since
+    std::uint16_t ird, ord;
+};
+
+class Engine {
+  public:
+    // control_fd: polled for input by the background thread, borrowed (-1: none). host outlives the engine.
+    static std::unique_ptr<Engine> create(const EngineOptions& options, Host& host, int control_fd);
+    ~Engine();  // stops the thread; QPs still there are aborted, other objects still there are freed
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    // The background thread, for control_fd, before there is a QP.
+    void start();
+
+    // Memory. Returns the STag (lkey and rkey alike), 0 when the table is full. The range is not touched. `to` is the
+    // Tagged Offset of the first octet: the virtual address, iova, or 0 with access::kZeroBased.
+    std::uint32_t register_region(std::uint32_t pd, std::uint64_t addr, std::uint64_t length, std::uint64_t to,
+                                  std::uint32_t access_flags);
+    // When it returns, nothing touches the range through this STag any more. Waits for running passes only, never for a
+    // peer. False: windows are bound to it.
+    bool deregister_region(std::uint32_t stag);
+
+    // Memory windows. The STag's index stays; requests bind the window and choose the key. 0 when the table is full.
+    std::uint32_t create_window(std::uint32_t pd, WindowType type);
+    void destroy_window(std::uint32_t stag);  // by its index; as deregister_region()
+
+    // Completion queues. `handle` is what Host::comp_posted gets; clock stamps completions (null: no stamps).
+    Cq* create_cq(std::uint32_t min_entries, std::uint32_t handle, CompletionClock clock = nullptr);
+    std::uint32_t cq_entries(const Cq& cq) const;
+    // Any thread, while it is in use. False: more completions stand in it, or there is no memory.
+    bool resize_cq(Cq& cq, std::uint32_t min_entries);
+    void destroy_cq(Cq* cq);  // no QP uses it any more
+    // Calls sink(const WorkCompletion&) for up to max completions; if there are none, drives the context's QPs once and
+    // looks again.
+    template <typename Sink>
+    int poll_cq(Cq& cq, int max, Sink&& sink);
+    // Host::comp_posted once, for the next completion (solicited_only: the next solicited receive or error) after this
+    // call.
+    void req_notify(Cq& cq, bool solicited_only);
+    // For Host::comp_posted and nothing else: arms the queue again, then takes what stands in it, as far as there is
+    // room. Drives nothing.
+    static int take_completions(Cq& cq, std::span<WorkCompletion> out);
+
+    // Shared receive queues. `handle` is what Host::async_event gets with kSrqLimitReached. False: more than max_wr, or
+    // fewer than are outstanding.
+    Srq* create_srq(std::uint32_t pd, std::uint32_t max_wr, std::uint32_t max_sge, std::uint32_t handle);
+    PostResult post_srq_recv(Srq& srq, const RecvWr& wr);
+    bool arm_srq_limit(Srq& srq, std::uint32_t limit);
+    bool resize_srq(Srq& srq, std::uint32_t max_wr);
+    SrqAttributes query_srq(const Srq& srq);
+    void destroy_srq(Srq* srq);  // no QP uses it any more
+
+    // Queue pairs. Created in RESET; nullptr without memory.
+    Qp* create_qp(const QpInit& init);
+    void destroy_qp(Qp* qp);  // closes the stream, removes its completions from the CQs
+    // RESET, INIT, RTR: attributes only. RTS: refused unless it is there already (connect() does it). SQD: graceful
+    // disconnect. SQE: Terminate. ERR: abort and flush. False: no such transition (VERBS-20).
+    bool modify_state(Qp& qp, QpState to);
+    void set_access(Qp& qp, std::uint32_t access_flags);
+    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue.
+    void set_drain_notice(Qp& qp, bool wanted);
+    QpAttributes query(Qp& qp);
+
+    // Posts one request; call ring_doorbell() after the last of a list.
+    PostResult post_send(Qp& qp, const SendWr& wr);
+    // Posts all of them or none.
+    PostResult post_sends(Qp& qp, std::span<const SendWr> wrs);
+    void ring_doorbell(Qp& qp);
+    PostResult post_recv(Qp& qp, const RecvWr& wr);
+
+    // Connection management; an unknown qpn is ignored (connect() then closes the fd).
+    void connect(std::uint32_t qpn, const Connection& connection);
+    void disconnect(std::uint32_t qpn);  // graceful
+    void abort(std::uint32_t qpn);
+
+    // In a forked child: closes the child's copies of the engine's descriptors, never shuts a stream down, starts
+    // nothing.
+    void abandon_after_fork();
+
+    class Impl;
+    explicit Engine(std::unique_ptr<Impl> impl);
+
+  private:
+    void drive_from_poll();
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace swrnic::engine
+
+#include "engine/engine-inl.h"

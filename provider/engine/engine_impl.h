@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The inside of Engine: objects (engine.cpp), driving (drive.cpp), the background thread and the rules of progress
+// (progress.cpp).
+//
+// Progress: one way of driving a QP, three kinds of callers. A verbs call that posts flushes its own QP; an empty poll
+// of any CQ drives all QPs of the context; the background thread drives whatever nobody else does. All of them try
+// locks and never wait for one another; who finds a lock taken leaves a mark (rx_due, tx_due) that the holder sees
+// after unlocking.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "engine/driven_qp.h"
+#include "engine/engine.h"
+#include "engine/ready_queue.h"
+#include "engine/sys.h"
+#include "engine/tcp_transport.h"
+
+namespace swrnic::engine {
+
+class SystemRandom final : public RandomSource {
+  public:
+    std::uint32_t next32() override;
+
+  private:
+    std::mutex mutex_;
+    std::array<std::uint32_t, 64> pool_{};
+    std::size_t left_ = 0;
+};
+
+// What an epoll event is about: a QP by its number, or one of these.
+inline constexpr std::uint64_t kControlEvent = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t kKickEvent = std::uint64_t{2} << 32;
+inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
+
+class Engine::Impl {
+  public:
+    Impl(const EngineOptions& options, Host& host, int control_fd);
+    ~Impl();
+    bool usable() const { return epoll_.get() >= 0 && kick_.get() >= 0; }
+
+    // ---- objects
+    DrivenQp* add_qp(const QpInit& init);
+    void destroy_qp(DrivenQp& qp);
+    void connect(std::uint32_t qpn, const Connection& connection);
+    void disconnect(std::uint32_t qpn);
+    void abort(std::uint32_t qpn);
+    bool modify_state(DrivenQp& qp, QpState to);
+    void abandon_after_fork();
+
+    // ---- driving (drive.cpp). `qp` is protected by the pass.
+    void drive(DrivenQp& qp, Pass& pass);
+    void drive_rx(DrivenQp& qp, Pass& pass);
+    void note_stall(DrivenQp& qp, const RxGuard& guard, bool stalled);
+    void drive_tx(DrivenQp& qp, Pass& pass);
+    void rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how);
+    enum class Ending : std::uint8_t {
+        kDrain,  // read until the peer's FIN, within a deadline
+        kClose,  // the peer is gone
+        kReset,  // nothing under way matters any more
+    };
+    void finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending ending);
+    void start_disconnect(DrivenQp& qp, Pass& pass);
+    void flush(DrivenQp& qp, Pass& pass);
+    void check_deadlines(DrivenQp& qp, Pass& pass, Time now);
+    void deliver(Pass& pass);  // host calls owed; last thing in a pass
+
+    // ---- progress (progress.cpp)
+    void unwatch(DrivenQp& qp);
+    void doorbell(DrivenQp& qp);
+    void receive_posted(DrivenQp& qp);
+    void wake_waiters(Srq& srq);
+    void drive_from_poll();
+    void notify_requested();
+    void schedule(DrivenQp& qp);  // some driver must look at it, soon
+    void arm_timer(DrivenQp& qp, std::int64_t when);
+    void linger(std::unique_ptr<TcpTransport> transport);
+    std::uint64_t note_tcp(DrivenQp& qp);  // what the kernel says of its stream, into its counters
+    void start_thread();
+    void stop_thread();
+
+    EngineOptions options;
+    Host& host;
+    EngineCounters own_counters;
+    EngineCounters& counters;
+    PassPool passes;
+    SystemRandom random;
+    MemoryTable memory{passes, random, options.memory};
+
+  private:
+    struct Lingering {
+        std::unique_ptr<TcpTransport> transport;
+        std::int64_t until;  // Clock ticks
+    };
+    using Events = std::array<epoll_event, 64>;
+
+    DrivenQp* find(std::uint32_t qpn);
+    void watch(DrivenQp& qp, int fd);
+    void kick();
+    void run();
+    bool poller_is_active();
+    bool wait(Events& events, int& count);
+    bool take_events(const Events& events, int count, const DrivenQp* known);
+    void drain_lingering(std::uint64_t id);
+    void run_ready(Pass& pass, std::size_t budget);
+    void run_timers(Pass& pass);
+    std::int64_t next_deadline();
+    void report();
+    void note_tcp_of_some();
+
+    int control_fd_;  // -1: none, or the host has given it up; the background thread's
+    sys::Fd epoll_, kick_;
+
+    std::mutex table_;  // QPs by number; taken inside passes, for a look-up
+    std::unordered_map<std::uint32_t, std::unique_ptr<DrivenQp>> qps_;
+    std::atomic<DrivenQp*> hot_{nullptr};  // the connected QP that received last
+    std::atomic<std::size_t> connected_{0};
+
+    ReadyQueue ready_;
+    std::mutex timer_lock_;
+    std::set<std::pair<std::int64_t, std::uint32_t>> timers_;  // Clock ticks, QPN
+    std::mutex linger_lock_;
+    std::map<std::uint64_t, Lingering> lingering_;
+    std::uint64_t next_linger_ = 0;
+
+    std::atomic<std::uint64_t> empty_polls_{0};
+    std::atomic<std::uint64_t> ask_epoll_at_{0};  // count of empty polls
+    std::atomic<std::uint32_t> epoll_gap_{1};
+    std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
+    std::atomic<std::uint64_t> poll_epoch_{0};  // empty polls and req_notify calls: ends every deferral
+    std::atomic<std::uint64_t> deferrals_{0};   // posts that were left for somebody else to flush
+    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_deferrals_ = 0;  // the thread's last look
+
+    // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
+    std::int64_t report_at_ = 0;
+    bool report_due_ = false;
+    std::atomic<std::int64_t> report_wanted_{INT64_MAX};
+    std::size_t next_bucket_ = 0;  // of qps_, to ask the kernel about
+
+    std::mutex start_;
+    std::thread thread_;
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> asleep_{false};         // blocked without a near deadline: must be kicked
+    std::atomic<bool> standing_back_{false};  // waits a moment while a poller drives
+};
+
+}  // namespace swrnic::engine

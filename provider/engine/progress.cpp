@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Who drives, and when: doorbells, polls, the background thread, timers. The rules stand over Engine::Impl.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+#include "engine/engine_impl.h"
+
+namespace swrnic::engine {
+
+namespace {
+
+// Posts that follow one another faster than this, without a poll in between, are a burst.
+constexpr std::chrono::microseconds kBurstGap{2};
+// A burst's poster flushes this often itself.
+constexpr std::chrono::microseconds kGather{20};
+// So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
+// alone waits for nobody. The rest is gathered.
+constexpr std::uint32_t kFlushedPosts = 1;
+// Payload that may wait for somebody else to flush it.
+constexpr std::uint64_t kDeferredOctets = 256 * 1024;
+// How long the thread stands back from a poller before it looks again: bounds how late a target whose poller fell
+// silent is served.
+constexpr std::chrono::microseconds kStandBack{150};
+// So many empty polls since the thread's last look make a poller.
+constexpr std::uint64_t kPollerPolls = 4;
+constexpr std::size_t kReadyBudget = 64;
+// A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
+// they have news, and after at most so many polls when they had none.
+constexpr std::uint32_t kLongestGap = 16;
+// What is counted is told this often while it moves.
+constexpr std::chrono::milliseconds kReportEvery{250};
+constexpr std::size_t kSocketsPerReport = 256;
+// One empty poll in so many is timed, for all of them.
+constexpr std::uint64_t kTimedPolls = 64;
+
+timespec to_timespec(std::int64_t nanoseconds) {
+    return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+}
+
+}  // namespace
+
+// ---- callers
+// ------------------------------------------------------------------------------------------------------------
+
+void Engine::Impl::doorbell(DrivenQp& qp) {
+    if (!qp.connected()) {
+        if (qp.state() != QpState::kErr) return;
+        Pass pass = passes.begin();
+        flush(qp, pass);
+        deliver(pass);
+        return;
+    }
+    // EPOLLOUT will tell. An exchange on both sides: whoever lowers the mark after it was seen here sees the request
+    // too.
+    bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
+    if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
+    const std::uint64_t epoch = poll_epoch_.load(std::memory_order_relaxed);
+    const std::int64_t now = ticks(Clock::now());
+    if (now > report_wanted_.load(std::memory_order_relaxed) && asleep_.exchange(false)) {
+        report_wanted_.store(INT64_MAX, std::memory_order_relaxed);
+        sys::signal_event(kick_.get());
+    }
+    const bool rested = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch ||
+                        now - qp.posted_at.load(std::memory_order_relaxed) > Clock::duration(kBurstGap).count();
+    const std::uint32_t burst = rested ? 0 : qp.burst.load(std::memory_order_relaxed) + 1;
+    qp.burst.store(burst, std::memory_order_relaxed);
+    qp.posted_at.store(now, std::memory_order_relaxed);
+    if (burst > kFlushedPosts &&
+        now - qp.flushed_at.load(std::memory_order_relaxed) <= Clock::duration(kGather).count() &&
+        qp.posted_octets() - qp.flushed_octets.load(std::memory_order_relaxed) <= kDeferredOctets) {
+        deferrals_.fetch_add(1, std::memory_order_relaxed);
+        schedule(qp);
+        return;
+    }
+    qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
+
+    qp.flushed_octets.store(qp.posted_octets(), std::memory_order_relaxed);
+    Pass pass = passes.begin();
+    drive_tx(qp, pass);
+    deliver(pass);
+    // From the end of the flush: it takes longer than the gap, and a burst would never be gathered.
+    const std::int64_t done = ticks(Clock::now());
+    qp.posted_at.store(done, std::memory_order_relaxed);
+    qp.flushed_at.store(done, std::memory_order_relaxed);
+}
+
+void Engine::Impl::receive_posted(DrivenQp& qp) {
+    if (qp.stalled_since != 0) {
+        qp.rx_due = true;
+        schedule(qp);
+    }
+    if (qp.state() == QpState::kErr && !qp.connected()) {
+        Pass pass = passes.begin();
+        flush(qp, pass);
+        deliver(pass);
+    }
+}
+
+void Engine::Impl::wake_waiters(Srq& srq) {
+    Pass pass = passes.begin();  // keeps the waiters alive
+    for (Qp* waiter : srq.take_waiters()) {
+        auto& qp = static_cast<DrivenQp&>(*waiter);
+        qp.rx_due = true;
+        schedule(qp);
+    }
+}
+
+void Engine::Impl::drive_from_poll() {
+    const std::uint64_t polls = empty_polls_.fetch_add(1, std::memory_order_relaxed);
+    poll_epoch_.fetch_add(1, std::memory_order_relaxed);
+    if (connected_.load(std::memory_order_relaxed) == 0 && ready_.empty()) return;
+    const bool timed = polls % kTimedPolls == 0;
+    const Time begin = timed ? Clock::now() : Time();
+    Pass pass = passes.begin();
+    DrivenQp* const hot = hot_.load(std::memory_order_acquire);
+    if (hot != nullptr) drive(*hot, pass);
+    if (hot == nullptr || polls >= ask_epoll_at_.load(std::memory_order_relaxed)) {
+        Events events;
+        const int count =
+            static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
+        const bool others = take_events(events, count, hot);
+        const std::uint32_t gap = others ? 1 : std::min(epoll_gap_.load(std::memory_order_relaxed) * 2, kLongestGap);
+        epoll_gap_.store(gap, std::memory_order_relaxed);
+        ask_epoll_at_.store(polls + gap, std::memory_order_relaxed);
+    }
+    run_ready(pass, kReadyBudget);
+    deliver(pass);
+    if (!timed) return;
+    const std::chrono::nanoseconds took = Clock::now() - begin;
+    counters.poller_ns.fetch_add(static_cast<std::uint64_t>(took.count()) * kTimedPolls, std::memory_order_relaxed);
+}
+
+void Engine::Impl::notify_requested() {
+    arm_epoch_.fetch_add(1);
+    poll_epoch_.fetch_add(1, std::memory_order_relaxed);
+    if (!ready_.empty()) {
+        Pass pass = passes.begin();
+        run_ready(pass, kReadyBudget);
+        deliver(pass);
+    }
+    // The caller is about to sleep: a thread that stands back for pollers must take over at once.
+    if (standing_back_.exchange(false)) sys::signal_event(kick_.get());
+}
+
+void Engine::Impl::schedule(DrivenQp& qp) {
+    ready_.push(qp);
+    kick();
+}
+
+void Engine::Impl::kick() {
+    if (asleep_.exchange(false)) sys::signal_event(kick_.get());
+}
+
+// A QP has one timer, for the nearest of its deadlines; when it fires, check_deadlines() arms it for the next.
+void Engine::Impl::arm_timer(DrivenQp& qp, std::int64_t when) {
+    {
+        const std::lock_guard hold(timer_lock_);
+        if (qp.timer_at != 0 && qp.timer_at <= when) return;
+        timers_.erase({qp.timer_at, qp.init().qpn});
+        timers_.insert({when, qp.init().qpn});
+        qp.timer_at = when;
+        if (timers_.begin()->first != when) return;  // the thread wakes before that anyway
+    }
+    kick();
+}
+
+// ---- sockets
+// ------------------------------------------------------------------------------------------------------------
+
+void Engine::Impl::watch(DrivenQp& qp, int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.u64 = qp.init().qpn;
+    qp.fd = fd;
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+    connected_.fetch_add(1);
+}
+
+void Engine::Impl::unwatch(DrivenQp& qp) {
+    DrivenQp* expected = &qp;
+    hot_.compare_exchange_strong(expected, nullptr);
+    connected_.fetch_sub(1);
+}
+
+void Engine::Impl::linger(std::unique_ptr<TcpTransport> transport) {
+    const std::lock_guard hold(linger_lock_);
+    const std::uint64_t id = next_linger_++ & ~kLingerEvent;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.data.u64 = kLingerEvent | id;
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_MOD, transport->fd(), &event);
+    lingering_.emplace(id, Lingering{std::move(transport), ticks(Clock::now() + std::chrono::seconds(1))});
+    kick();
+}
+
+void Engine::Impl::drain_lingering(std::uint64_t id) {
+    const std::lock_guard hold(linger_lock_);
+    const auto found = lingering_.find(id);
+    if (found == lingering_.end()) return;
+    std::array<std::byte, 16 * 1024> nowhere;
+    const IoSlice slice{nowhere.data(), nowhere.size()};
+    for (int i = 0; i < 16; ++i) {
+        const IoStatus status = found->second.transport->receive(&slice, 1).status;
+        if (status == IoStatus::kOk) continue;
+        if (status != IoStatus::kAgain && status != IoStatus::kEmpty) lingering_.erase(found);
+        return;
+    }
+}
+
+// ---- the background thread
+// ----------------------------------------------------------------------------------------------
+
+void Engine::Impl::start_thread() {
+    const std::lock_guard hold(start_);
+    if (thread_.joinable()) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Engine::Impl::stop_thread() {
+    stop_ = true;
+    sys::signal_event(kick_.get());
+    if (thread_.joinable()) thread_.join();
+}
+
+void Engine::Impl::run() {
+    pthread_setname_np(pthread_self(), "swrnic");
+    Events events;
+    while (!stop_) {
+        int count = 0;
+        const bool control = wait(events, count);
+        // A pass must not be open here: control calls create and destroy.
+        if (control && !host.control_readable()) {
+            syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_DEL, control_fd_, nullptr);
+            control_fd_ = -1;
+        }
+        Pass pass = passes.begin();
+        take_events(events, count, nullptr);
+        run_ready(pass, kReadyBudget);
+        run_timers(pass);
+        deliver(pass);
+        report();
+    }
+}
+
+// ---- reports
+// ------------------------------------------------------------------------------------------------------------
+
+// After every turn of the thread, inside a pass. Something may have moved since, so there is one more report at least;
+// when one has no news the thread may sleep for good, and doorbells that nobody answers wake it.
+void Engine::Impl::report() {
+    const std::int64_t now = ticks(Clock::now());
+    if (now < report_at_) {
+        report_due_ = true;
+        return;
+    }
+    timespec cpu{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    counters.thread_ns.store(
+        static_cast<std::uint64_t>(cpu.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(cpu.tv_nsec),
+        std::memory_order_relaxed);
+    counters.empty_polls.store(empty_polls_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    note_tcp_of_some();
+    report_due_ = host.report();
+    report_at_ = now + Clock::duration(kReportEvery).count();
+    report_wanted_.store(report_due_ ? INT64_MAX : report_at_, std::memory_order_relaxed);
+}
+
+// In turn, so that many connections cost no more than some.
+void Engine::Impl::note_tcp_of_some() {
+    const std::lock_guard hold(table_);
+    const std::size_t buckets = qps_.bucket_count();
+    std::size_t asked = 0;
+    for (std::size_t i = 0; i < buckets && asked < kSocketsPerReport; ++i) {
+        next_bucket_ = (next_bucket_ + 1) % buckets;
+        for (auto at = qps_.begin(next_bucket_); at != qps_.end(next_bucket_); ++at, ++asked)
+            note_tcp(*at->second);
+    }
+}
+
+std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
+    const int fd = qp.fd;
+    const std::uint64_t earlier = qp.earlier_retransmits;
+    TcpStatistics tcp{};
+    // Unchanged afterwards: it was not closed meanwhile, and the answer is of this stream.
+    if (fd < 0 || !read_tcp_statistics(fd, tcp) || qp.fd != fd) return earlier;
+    Counters& to = qp.counters();
+    to.set(Count::kRetransmits, earlier + tcp.retransmits);
+    to.set(Count::kRttUs, tcp.rtt_us);
+    to.set(Count::kRttVarUs, tcp.rtt_var_us);
+    to.set(Count::kState, static_cast<std::uint64_t>(qp.state()));
+    return earlier + tcp.retransmits;
+}
+
+bool Engine::Impl::poller_is_active() {
+    const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
+    const std::uint64_t arms = arm_epoch_.load();
+    // Who posts in bursts will poll, or post the next: woken for each deferral, the thread would only be in the way.
+    const std::uint64_t deferrals = deferrals_.load(std::memory_order_relaxed);
+    const bool active = (polls - seen_polls_ >= kPollerPolls || deferrals != seen_deferrals_) && arms == seen_arms_;
+    seen_deferrals_ = deferrals;
+    seen_polls_ = polls;
+    seen_arms_ = arms;
+    return active;
+}
+
+// Waits for something to do; true if the control descriptor is readable.
+bool Engine::Impl::wait(Events& events, int& count) {
+    const std::int64_t deadline = next_deadline();
+    if (poller_is_active()) {
+        standing_back_ = true;
+        std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
+        const std::int64_t left = std::max<std::int64_t>(deadline - ticks(Clock::now()), 0);
+        timespec timeout = to_timespec(std::min<std::int64_t>(left, std::chrono::nanoseconds(kStandBack).count()));
+        syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
+        standing_back_ = false;
+        if (fds[0].revents != 0) sys::drain_event(kick_.get());
+        return (fds[1].revents & POLLIN) != 0;
+    }
+    asleep_ = true;
+    int timeout_ms = -1;
+    // seq_cst against push-then-kick: either the push is seen here, or the kick sees that we sleep
+    if (!ready_.empty() || stop_) {
+        timeout_ms = 0;
+    } else if (deadline != INT64_MAX) {
+        const std::int64_t left = std::max<std::int64_t>(deadline - ticks(Clock::now()), 0);
+        timeout_ms = static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, INT_MAX));
+    }
+    count =
+        static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), timeout_ms, nullptr, 8));
+    asleep_ = false;
+    for (int i = 0; i < count; ++i) {
+        if (events[static_cast<std::size_t>(i)].data.u64 == kControlEvent) return true;
+    }
+    return false;
+}
+
+// Inside a pass. Turns events into entries of the ready queue; true if another QP than `known` has news.
+bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* known) {
+    bool others = false;
+    for (int i = 0; i < count; ++i) {
+        const epoll_event& event = events[static_cast<std::size_t>(i)];
+        const std::uint64_t about = event.data.u64;
+        if (about == kControlEvent) continue;
+        if (about == kKickEvent) {
+            sys::drain_event(kick_.get());
+            continue;
+        }
+        if ((about & kLingerEvent) != 0) {
+            drain_lingering(about & ~kLingerEvent);
+            continue;
+        }
+        DrivenQp* qp = find(static_cast<std::uint32_t>(about));
+        if (qp == nullptr) continue;
+        if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) qp->hung_up = true;
+        if ((event.events & EPOLLOUT) != 0) {
+            qp->tx_due = true;  // whether or not the sender has put up its mark yet
+            qp->tx_blocked.exchange(false);
+        }
+        others = others || qp != known;
+        ready_.push(*qp);
+    }
+    return others;
+}
+
+void Engine::Impl::run_ready(Pass& pass, std::size_t budget) {
+    // No more than stand in it now: a QP with work left comes back behind the others.
+    for (std::size_t left = std::min(budget, ready_.size()); left != 0; --left) {
+        DrivenQp* qp = ready_.pop();
+        if (qp == nullptr) return;
+        qp->flushed_octets.store(qp->posted_octets(), std::memory_order_relaxed);
+        drive(*qp, pass);
+    }
+}
+
+std::int64_t Engine::Impl::next_deadline() {
+    std::int64_t next = INT64_MAX;
+    {
+        const std::lock_guard hold(timer_lock_);
+        if (!timers_.empty()) next = timers_.begin()->first;
+    }
+    const std::lock_guard hold(linger_lock_);
+    for (const auto& [id, lingering] : lingering_)
+        next = std::min(next, lingering.until);
+    if (report_due_) next = std::min(next, report_at_);
+    return next;
+}
+
+void Engine::Impl::run_timers(Pass& pass) {
+    const Time now = Clock::now();
+    for (;;) {
+        std::uint32_t qpn = 0;
+        {
+            const std::lock_guard hold(timer_lock_);
+            if (timers_.empty() || timers_.begin()->first > ticks(now)) break;
+            qpn = timers_.begin()->second;
+            timers_.erase(timers_.begin());
+        }
+        DrivenQp* qp = find(qpn);
+        if (qp == nullptr) continue;
+        {
+            const std::lock_guard hold(timer_lock_);
+            qp->timer_at = 0;
+        }
+        check_deadlines(*qp, pass, now);
+    }
+    const std::lock_guard hold(linger_lock_);
+    std::erase_if(lingering_, [&](const auto& entry) { return entry.second.until <= ticks(now); });
+}
+
+}  // namespace swrnic::engine

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// QPs that some driver must look at. A QP stands in it once.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+#include "engine/driven_qp.h"
+
+namespace swrnic::engine {
+
+class ReadyQueue {
+  public:
+    void push(DrivenQp& qp) {
+        const std::lock_guard hold(mutex_);
+        if (qp.ready) return;
+        qp.ready = true;
+        qp.ready_next = nullptr;
+        qp.ready_prev = last_;
+        (last_ != nullptr ? last_->ready_next : first_) = &qp;
+        last_ = &qp;
+        size_.fetch_add(1);
+    }
+    DrivenQp* pop() {
+        if (empty()) return nullptr;
+        const std::lock_guard hold(mutex_);
+        DrivenQp* qp = first_;
+        if (qp != nullptr) unlink(*qp);
+        return qp;
+    }
+    void remove(DrivenQp& qp) {
+        const std::lock_guard hold(mutex_);
+        if (qp.ready) unlink(qp);
+    }
+    // seq_cst: read by the thread after it has said that it sleeps, against push-then-kick on the other side
+    bool empty() const { return size_.load() == 0; }
+    std::size_t size() const { return size_.load(); }
+
+  private:
+    void unlink(DrivenQp& qp) {
+        (qp.ready_prev != nullptr ? qp.ready_prev->ready_next : first_) = qp.ready_next;
+        (qp.ready_next != nullptr ? qp.ready_next->ready_prev : last_) = qp.ready_prev;
+        qp.ready = false;
+        size_.fetch_sub(1);
+    }
+
+    std::mutex mutex_;
+    DrivenQp* first_ = nullptr;
+    DrivenQp* last_ = nullptr;
+    std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace swrnic::engine

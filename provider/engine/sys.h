@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Direct system calls for the engine's own descriptors: no library that is preloaded beside us (librspreload) can
+// capture them.
+#pragma once
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <utility>
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace swrnic::engine::sys {
+
+// ThreadSanitizer does not see that a message to a peer happens before the answer to it. Applications rely on that
+// order when they let a peer write where they have just sent from.
+inline char the_wire;
+inline void before_send() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_release(&the_wire);
+#endif
+}
+inline void after_receive() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_acquire(&the_wire);
+#endif
+}
+
+inline long send_message(int fd, const msghdr* message) {
+    before_send();
+    return syscall(SYS_sendmsg, fd, message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+inline long receive_message(int fd, msghdr* message) {
+    const long got = syscall(SYS_recvmsg, fd, message, MSG_DONTWAIT);
+    after_receive();
+    return got;
+}
+inline long receive(int fd, void* to, std::size_t length) {
+    const long got = syscall(SYS_recvfrom, fd, to, length, MSG_DONTWAIT, nullptr, nullptr);
+    after_receive();
+    return got;
+}
+inline int set_option(int fd, int level, int name, int value) {
+    return static_cast<int>(syscall(SYS_setsockopt, fd, level, name, &value, sizeof value));
+}
+inline int get_option(int fd, int level, int name, int fallback) {
+    int value = fallback;
+    socklen_t length = sizeof value;
+    return syscall(SYS_getsockopt, fd, level, name, &value, &length) == 0 ? value : fallback;
+}
+inline void shut_down_writing(int fd) {
+    syscall(SYS_shutdown, fd, SHUT_WR);
+}
+inline void signal_event(int fd) {
+    const std::uint64_t one = 1;
+    static_cast<void>(syscall(SYS_write, fd, &one, sizeof one));
+}
+inline void drain_event(int fd) {
+    std::uint64_t count;
+    static_cast<void>(syscall(SYS_read, fd, &count, sizeof count));
+}
+
+// An owned descriptor.
+class Fd {
+  public:
+    explicit Fd(int fd = -1) : fd_(fd) {}
+    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Fd& operator=(Fd&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    Fd(const Fd&) = delete;
+    Fd& operator=(const Fd&) = delete;
+    ~Fd() { reset(); }
+    int get() const { return fd_; }
+    void reset() {
+        if (fd_ >= 0) syscall(SYS_close, std::exchange(fd_, -1));
+    }
+
+  private:
+    int fd_;
+};
+
+}  // namespace swrnic::engine::sys

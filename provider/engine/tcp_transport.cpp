@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/tcp_transport.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+namespace swrnic::engine {
+
+namespace {
+
+static_assert(sizeof(IoSlice) == sizeof(iovec) && offsetof(IoSlice, length) == offsetof(iovec, iov_len));
+
+msghdr message_of(const IoSlice* slices, std::size_t count) {
+    msghdr message{};
+    message.msg_iov = reinterpret_cast<iovec*>(const_cast<IoSlice*>(slices));
+    message.msg_iovlen = count;
+    return message;
+}
+
+IoResult result_of(long count) {
+    if (count > 0) return {IoStatus::kOk, static_cast<std::size_t>(count)};
+    switch (errno) {
+        case EAGAIN:
+        case EINTR:
+        case ENOBUFS:
+        case ENOMEM:
+            return {IoStatus::kAgain, 0};
+        case EFAULT:
+            return {IoStatus::kFault, 0};
+        default:
+            return {IoStatus::kBroken, 0};
+    }
+}
+
+}  // namespace
+
+bool read_tcp_statistics(int fd, TcpStatistics& out) {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || length < sizeof info) return false;
+    out = {info.tcpi_total_retrans, info.tcpi_rtt, info.tcpi_rttvar};
+    return true;
+}
+
+TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout) : fd_(fd) {
+    const int ms = static_cast<int>(timeout.count());
+    const int probe_s = std::max(1, ms / 4000);
+    sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    sys::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    sys::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
+    sys::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+    sys::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+}
+
+IoResult TcpTransport::receive(const IoSlice* slices, std::size_t count) {
+    if (std::exchange(drained_, false)) return {IoStatus::kEmpty, 0};
+    std::size_t wanted = 0;
+    for (std::size_t i = 0; i < count; ++i)
+        wanted += slices[i].length;
+    long got;
+    if (count == 1) {
+        got = sys::receive(fd_.get(), slices[0].base, slices[0].length);
+    } else {
+        msghdr message = message_of(slices, count);
+        got = sys::receive_message(fd_.get(), &message);
+    }
+    if (trace_ && got >= 0) [[unlikely]] {
+        if (got > 0) trace_->received(slices, static_cast<std::size_t>(got));
+        if (got == 0 && !std::exchange(fin_traced_, true)) trace_->received_fin();
+    }
+    if (got == 0) return {IoStatus::kEof, 0};
+    drained_ = got > 0 && static_cast<std::size_t>(got) < wanted;
+    return result_of(got);
+}
+
+IoResult TcpTransport::send(const IoSlice* slices, std::size_t count) {
+    const msghdr message = message_of(slices, count);
+    const long taken = sys::send_message(fd_.get(), &message);
+    if (trace_ && taken > 0) [[unlikely]]
+        trace_->sent(slices, static_cast<std::size_t>(taken));
+    return result_of(taken);
+}
+
+void TcpTransport::finish_sending() {
+    sys::shut_down_writing(fd_.get());
+    if (trace_) [[unlikely]]
+        trace_->sent_fin();
+}
+
+std::uint32_t TcpTransport::emss() const {
+    constexpr std::uint32_t kRefresh = 256;
+    if (emss_uses_++ % kRefresh == 0) {
+        emss_ = static_cast<std::uint32_t>(sys::get_option(fd_.get(), IPPROTO_TCP, TCP_MAXSEG, 536));
+    }
+    return emss_;
+}
+
+void TcpTransport::make_abortive() {
+    const linger now{1, 0};
+    syscall(SYS_setsockopt, fd_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+}  // namespace swrnic::engine

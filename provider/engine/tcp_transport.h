@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// MPA's stream on a kernel TCP socket.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "engine/core/transport.h"
+#include "engine/sys.h"
+#include "engine/trace.h"
+
+namespace swrnic::engine {
+
+struct TcpStatistics {
+    std::uint64_t retransmits;  // segments, since the socket was made
+    std::uint64_t rtt_us, rtt_var_us;
+};
+// False: not a TCP socket (any more).
+bool read_tcp_statistics(int fd, TcpStatistics& out);
+
+class TcpTransport final : public Transport {
+  public:
+    // Owns fd. Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT, so that a peer that vanished is noticed within about
+    // `timeout`.
+    TcpTransport(int fd, std::chrono::milliseconds timeout);
+
+    IoResult receive(const IoSlice* slices, std::size_t count) override;
+    IoResult send(const IoSlice* slices, std::size_t count) override;
+    void finish_sending() override;
+    std::uint32_t emss() const override;
+
+    // Before the first receive() of a turn at driving: see drained_.
+    void begin_turn() { drained_ = false; }
+
+    int fd() const { return fd_.get(); }
+    // Before anything is sent or received.
+    void trace_with(std::unique_ptr<StreamTrace> trace) { trace_ = std::move(trace); }
+    // The next close sends RST: nothing of what is under way matters any more.
+    void make_abortive();
+
+  private:
+    sys::Fd fd_;
+    std::unique_ptr<StreamTrace> trace_;  // usually none
+    bool fin_traced_ = false;             // the peer's; under the RX lock
+    // The last read of this turn came back short, so the socket was empty then: the next one is answered without a
+    // syscall. What arrives later raises a new edge of epoll. Under the RX lock.
+    bool drained_ = false;
+    // The EMSS changes rarely (path MTU); it is asked for once in so many sends. Under the TX lock.
+    mutable std::uint32_t emss_ = 0;
+    mutable std::uint32_t emss_uses_ = 0;
+};
+
+}  // namespace swrnic::engine

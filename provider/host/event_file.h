@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The event file (swrnic-abi.h) as an engine's host uses it: records up, records down, what was counted.
+#pragma once
+
+#include <swrnic-abi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/engine.h"
+#include "host/statistics.h"
+
+namespace swrnic::host {
+
+engine::Connection to_connection(const swrnic_connected& from);
+
+// Owns the descriptor. Threads: tell() from any; drain() and report() from one at a time.
+class EventFile {
+  public:
+    explicit EventFile(int fd) : fd_(fd) {}
+    ~EventFile();
+    EventFile(const EventFile&) = delete;
+    EventFile& operator=(const EventFile&) = delete;
+
+    int fd() const { return fd_; }
+    // What is refused is logged.
+    void tell(std::uint32_t type, std::uint32_t id, std::uint32_t aux) const;
+    // SWRNIC_UP_COUNTED: what has grown since the last time, in one write. False: nothing.
+    bool report(Statistics& statistics);
+    // Hands every record that waits to sink(const swrnic_down&). False: the device has gone.
+    template <typename Sink>
+    bool drain(Sink&& sink) {
+        std::array<swrnic_down, 16> records;
+        while (const std::optional<std::size_t> count = read(records)) {
+            for (std::size_t i = 0; i < *count; ++i)
+                sink(static_cast<const swrnic_down&>(records[i]));
+            if (*count == 0) return true;
+        }
+        return false;
+    }
+    // In a forked child: closes the child's copy, and tells nothing more.
+    void abandon_after_fork();
+
+  private:
+    // Nothing: the device has gone.
+    std::optional<std::size_t> read(std::span<swrnic_down> records) const;
+
+    int fd_;
+    Statistics::Sums told_{};  // by report()
+    bool knows_counters_ = true;
+};
+
+}  // namespace swrnic::host

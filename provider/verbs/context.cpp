@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Opening and closing the device.
+#include "context.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "command.h"
+#include "fork.h"
+#include "log.h"
+#include "verbs.h"
+
+namespace swrnic::verbs {
+namespace {
+
+constexpr verbs_context_ops context_ops() {
+    verbs_context_ops ops{};
+    ops.alloc_mw = alloc_mw;
+    ops.alloc_parent_domain = alloc_parent_domain;
+    ops.alloc_pd = alloc_pd;
+    ops.alloc_td = alloc_td;
+    ops.bind_mw = bind_mw;
+    ops.create_cq = create_cq;
+    ops.create_cq_ex = create_cq_ex;
+    ops.create_qp = create_qp;
+    ops.create_qp_ex = create_qp_ex;
+    ops.create_srq = create_srq;
+    ops.dealloc_mw = dealloc_mw;
+    ops.dealloc_pd = dealloc_pd;
+    ops.dealloc_td = dealloc_td;
+    ops.dereg_mr = dereg_mr;
+    ops.destroy_cq = destroy_cq;
+    ops.destroy_qp = destroy_qp;
+    ops.destroy_srq = destroy_srq;
+    ops.free_context = free_context;
+    ops.modify_qp = modify_qp;
+    ops.modify_srq = modify_srq;
+    ops.poll_cq = poll_cq;
+    ops.post_recv = post_recv;
+    ops.post_send = post_send;
+    ops.post_srq_recv = post_srq_recv;
+    ops.query_device_ex = query_device_ex;
+    ops.query_port = query_port;
+    ops.query_qp = query_qp;
+    ops.query_rt_values = query_rt_values;
+    ops.query_srq = query_srq;
+    ops.reg_mr = reg_mr;
+    ops.req_notify_cq = req_notify_cq;
+    ops.rereg_mr = rereg_mr;
+    ops.resize_cq = resize_cq;
+    return ops;
+}
+constexpr verbs_context_ops kContextOps = context_ops();
+
+// The uverbs side of a context; freed with its memory unless it is handed on.
+struct FreeContext {
+    void operator()(Context* context) const {
+        const int error = errno;
+        verbs_uninit_context(&context->base);
+        std::free(context);
+        errno = error;
+    }
+};
+using ContextPtr = std::unique_ptr<Context, FreeContext>;
+
+// GET_CONTEXT: agrees on the ABI version and returns the event file, or -1 and errno.
+int get_context(Context& context) {
+    swrnic_alloc_ucontext_req driver{};
+    driver.abi_version = SWRNIC_ABI_VERSION;
+    Request<ib_uverbs_get_context, swrnic_alloc_ucontext_req> request(driver);
+    Response<ib_uverbs_get_context_resp, swrnic_alloc_ucontext_resp> response;
+#if SWRNIC_PABI >= 57
+    const int error =
+        ibv_cmd_get_context(&context.base, request.data(), request.size(), nullptr, response.core(), response.size());
+#else
+    const int error =
+        ibv_cmd_get_context(&context.base, request.data(), request.size(), response.core(), response.size());
+#endif
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    const auto answer = response.driver();
+    if (answer.abi_version != SWRNIC_ABI_VERSION || answer.event_fd < 0) {
+        log(LogLevel::kError, "the device speaks version {} of the provider interface, this library {}",
+            answer.abi_version, SWRNIC_ABI_VERSION);
+        errno = EPROTONOSUPPORT;
+        return -1;
+    }
+    return answer.event_fd;
+}
+
+verbs_context* open_context(ibv_device* device, int cmd_fd) {
+    auto* memory = _verbs_init_and_alloc_context(
+        device, cmd_fd, sizeof(Context), reinterpret_cast<verbs_context*>(offsetof(Context, base)), SWRNIC_DRIVER_ID);
+    ContextPtr context(static_cast<Context*>(memory));
+    if (!context) return nullptr;
+
+    Config config;
+    std::string error;
+    if (!load_config(config, error)) {
+        std::fprintf(stderr, "swrnic: %s\n", error.c_str());
+        errno = EINVAL;
+        return nullptr;
+    }
+    set_log_level(config.log);
+    const int event_fd = get_context(*context);
+    if (event_fd < 0) return nullptr;
+    auto state = ContextState::create(config, event_fd, device->name);
+    if (!state) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    ibv_device_attr_ex attr{};
+    const int query_error = query_device_ex(&context->base.context, nullptr, &attr, sizeof(attr.orig_attr));
+    if (query_error) {
+        errno = query_error;
+        return nullptr;
+    }
+    state->set_limits(attr.orig_attr);
+    context->state = state.get();
+    watch_forks(*context);
+    static_cast<void>(state.release());
+    verbs_set_ops(&context->base, &kContextOps);
+    return &context.release()->base;
+}
+
+}  // namespace
+
+verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) noexcept {
+    try {
+        return open_context(device, cmd_fd);
+    } catch (const std::exception&) {  // nothing but memory can fail by exception in there
+        errno = ENOMEM;
+        return nullptr;
+    }
+}
+
+// Threads first, then the event file, then the descriptors that libibverbs owns: closing cmd_fd makes the shim drop all
+// objects.
+void free_context(ibv_context* ibcontext) noexcept {
+    Context& context = to_context(ibcontext);
+    unwatch_forks(context);
+    delete context.state;
+    FreeContext{}(&context);
+}
+
+}  // namespace swrnic::verbs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// One open device: the engine, the event file that joins it to the shim, and what both need to know.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "config.h"
+#include "engine/engine.h"
+#include "engine/trace.h"
+#include "host/event_file.h"
+#include "host/statistics.h"
+#include "objects.h"
+
+namespace swrnic::verbs {
+
+// Limits that the provider adds to those of the device.
+inline constexpr std::uint32_t kMaxSge = 32;      // elements of a request: post copies them on the stack
+inline constexpr std::uint32_t kMinInline = 64;   // what every QP gets (rsockets want 64)
+inline constexpr std::uint32_t kMaxInline = 512;  // what a QP may ask for
+
+// The engine's surroundings. Owns the event file. Threads: everything may be called from any thread. Fork:
+// abandon_after_fork() in the child and nothing else.
+class ContextState final : public engine::Host {
+  public:
+    // Takes event_fd. Null without memory.
+    static std::unique_ptr<ContextState> create(const Config& config, int event_fd, const char* device);
+    ~ContextState();
+    ContextState(const ContextState&) = delete;
+    ContextState& operator=(const ContextState&) = delete;
+
+    engine::Engine& engine() { return *engine_; }
+    host::Statistics& statistics() { return *statistics_; }
+    const Config& config() const { return config_; }
+    const ibv_device_attr& limits() const { return limits_; }
+    void set_limits(const ibv_device_attr& limits) { limits_ = limits; }
+
+    void abandon_after_fork();
+
+    void comp_posted(std::uint32_t cq_handle) override;
+    void async_event(engine::AsyncEvent event, std::uint32_t id) override;
+    void qp_ready(std::uint32_t qpn) override;
+    void qp_closed(std::uint32_t qpn, engine::CloseReason reason) override;
+    void terminated(std::uint32_t qpn, std::string_view code, bool sent) override;
+    bool control_readable() override;
+    bool report() override;
+
+  private:
+    ContextState(const Config& config, int event_fd) : config_(config), events_(event_fd) {}
+    void obey(const swrnic_down& record);
+
+    const Config config_;
+    ibv_device_attr limits_{};
+    host::EventFile events_;
+
+    std::unique_ptr<engine::Trace> trace_;  // SWRNIC_TRACE
+    std::unique_ptr<host::Statistics> statistics_;
+    std::unique_ptr<engine::Engine> engine_;  // last: its threads call us until it is gone
+};
+
+}  // namespace swrnic::verbs

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Queue pairs: creation, state, destruction. Connections come through the event file (events.cpp), not through
+// modify_qp.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "command.h"
+#include "context.h"
+#include "log.h"
+#include "verbs.h"
+
+namespace swrnic::verbs {
+namespace {
+
+static_assert(static_cast<int>(engine::QpState::kReset) == IBV_QPS_RESET);
+static_assert(static_cast<int>(engine::QpState::kInit) == IBV_QPS_INIT);
+static_assert(static_cast<int>(engine::QpState::kRtr) == IBV_QPS_RTR);
+static_assert(static_cast<int>(engine::QpState::kRts) == IBV_QPS_RTS);
+static_assert(static_cast<int>(engine::QpState::kSqd) == IBV_QPS_SQD);
+static_assert(static_cast<int>(engine::QpState::kSqe) == IBV_QPS_SQE);
+static_assert(static_cast<int>(engine::QpState::kErr) == IBV_QPS_ERR);
+static_assert(static_cast<int>(CrcMode::kAuto) == SWRNIC_CRC_AUTO && static_cast<int>(CrcMode::kOn) == SWRNIC_CRC_ON &&
+              static_cast<int>(CrcMode::kOff) == SWRNIC_CRC_OFF);
+static_assert(static_cast<int>(FpduMode::kAuto) == SWRNIC_FPDU_AUTO &&
+              static_cast<int>(FpduMode::kEmss) == SWRNIC_FPDU_EMSS &&
+              static_cast<int>(FpduMode::k64k) == SWRNIC_FPDU_64K);
+
+constexpr unsigned kQpAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+// What is granted for what was asked, or an errno.
+int grant(const ibv_device_attr& limits, ibv_qp_cap& cap) {
+    const auto max_wr = static_cast<std::uint32_t>(limits.max_qp_wr);
+    const auto max_sge = std::min(static_cast<std::uint32_t>(limits.max_sge), kMaxSge);
+    if (cap.max_send_wr > max_wr || cap.max_recv_wr > max_wr) return EINVAL;
+    if (cap.max_send_sge > max_sge || cap.max_recv_sge > max_sge) return EINVAL;
+    if (cap.max_inline_data > kMaxInline) return EINVAL;
+    cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+    cap.max_recv_wr = std::max(cap.max_recv_wr, 1u);
+    cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+    cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+    cap.max_inline_data = std::max(cap.max_inline_data, kMinInline);
+    return 0;
+}
+
+int check_init_attr(const ibv_qp_init_attr& attr) {
+    if (attr.qp_type != IBV_QPT_RC) return EOPNOTSUPP;  // VERBS-46
+    if (!attr.send_cq || !attr.recv_cq) return EINVAL;
+    return 0;
+}
+
+int tell_shim(ibv_pd* pd, const Config& config, ibv_qp_init_attr& attr, ibv_qp* qp) {
+    swrnic_create_qp_req driver{};
+    driver.crc_mode = static_cast<std::uint8_t>(config.crc);
+    driver.fpdu_mode = static_cast<std::uint8_t>(config.fpdu);
+    driver.mpa_rev = config.mpa_rev;
+    driver.timeout_ms = static_cast<std::uint32_t>(config.timeout.count());
+    Request<ib_uverbs_create_qp, swrnic_create_qp_req> request(driver);
+    Response<ib_uverbs_create_qp_resp> response;
+    return ibv_cmd_create_qp(pd, qp, &attr, request.data(), request.size(), response.core(), response.size());
+}
+
+int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
+    ContextState& state = to_state(pd->context);
+    int error = check_init_attr(attr);
+    if (error) return error;
+    qp.cap = attr.cap;
+    if (attr.srq) qp.cap.max_recv_wr = qp.cap.max_recv_sge = 0;  // ignored with an SRQ (ibv_create_qp(3))
+    error = grant(state.limits(), qp.cap);
+    if (error) return error;
+    ibv_qp_init_attr granted = attr;
+    granted.cap = qp.cap;
+    error = tell_shim(pd, state.config(), granted, &qp.base.qp);
+    if (error) return error;
+    qp.sq_sig_all = attr.sq_sig_all != 0;
+    qp.engine = &state.engine();
+    qp.impl = qp.engine->create_qp({.qpn = qp.base.qp.qp_num,
+                                    .pd = domain_of(*pd),
+                                    .send_cq = to_cq(attr.send_cq).impl,
+                                    .recv_cq = to_cq(attr.recv_cq).impl,
+                                    .max_send_wr = qp.cap.max_send_wr,
+                                    .max_recv_wr = qp.cap.max_recv_wr,
+                                    .max_send_sge = qp.cap.max_send_sge,
+                                    .max_recv_sge = qp.cap.max_recv_sge,
+                                    .max_inline = qp.cap.max_inline_data,
+                                    .sq_sig_all = qp.sq_sig_all,
+                                    .srq = attr.srq ? to_srq(attr.srq).impl : nullptr,
+                                    .counters = state.statistics().add_qp(qp.base.qp.qp_num)});
+    if (!qp.impl) {
+        state.statistics().remove_qp(qp.base.qp.qp_num);
+        ibv_cmd_destroy_qp(&qp.base.qp);
+        return ENOMEM;
+    }
+    attr.cap = qp.cap;
+    return 0;
+}
+
+int check_attr(const ibv_device_attr& limits, engine::QpState now, const ibv_qp_attr& attr, int mask) {
+    if ((mask & IBV_QP_CUR_STATE) && static_cast<int>(attr.cur_qp_state) != static_cast<int>(now)) return EINVAL;
+    if ((mask & IBV_QP_STATE) && (attr.qp_state < IBV_QPS_RESET || attr.qp_state > IBV_QPS_ERR)) return EINVAL;
+    if ((mask & IBV_QP_PORT) && attr.port_num != 1) return EINVAL;
+    if ((mask & IBV_QP_PKEY_INDEX) && attr.pkey_index != 0) return EINVAL;
+    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits.max_qp_init_rd_atom) return EINVAL;
+    if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr.max_dest_rd_atomic > limits.max_qp_rd_atom) return EINVAL;
+    return 0;
+}
+
+// The kernel's rdma_cm brings the QP of an active iWARP side to INIT with access 0, before it has a connection that it
+// could ask (cma.c rdma_init_qp_attr), so 0 with a change of state says nothing, and the regions decide. 0 by itself is
+// meant.
+unsigned access_of(const ibv_qp_attr& attr, int attr_mask) {
+    const unsigned access = attr.qp_access_flags & kQpAccess;
+    return access == 0 && (attr_mask & IBV_QP_STATE) ? kQpAccess : access;
+}
+
+}  // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
+    std::unique_ptr<Qp> qp(new (std::nothrow) Qp{});
+    const int error = qp ? create(pd, *attr, *qp) : ENOMEM;
+    if (error) {
+        log(LogLevel::kInfo, "create_qp refused: {} (type {}, SQ {}x{}, RQ {}x{}, inline {})", std::strerror(error),
+            static_cast<int>(attr->qp_type), attr->cap.max_send_wr, attr->cap.max_send_sge, attr->cap.max_recv_wr,
+            attr->cap.max_recv_sge, attr->cap.max_inline_data);
+        errno = error;
+        return nullptr;
+    }
+    return &qp.release()->base.qp;
+}
+
+// The engine decides (VERBS-20), the shim is told what happened. A mask without state, which librdmacm sends, changes
+// none (VERBS-21).
+int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
+    Qp& qp = to_qp(ibqp);
+    const auto now = qp.engine->query(*qp.impl).state;
+    int error = check_attr(to_state(ibqp->context).limits(), now, *attr, attr_mask);
+    if (!error && (attr_mask & IBV_QP_EN_SQD_ASYNC_NOTIFY))
+        qp.engine->set_drain_notice(*qp.impl, attr->en_sqd_async_notify != 0);
+    if (!error && (attr_mask & IBV_QP_STATE) &&
+        !qp.engine->modify_state(*qp.impl, static_cast<engine::QpState>(attr->qp_state)))
+        error = EINVAL;
+    if (!error) {
+        if (attr_mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr->max_rd_atomic;
+        if (attr_mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr->max_dest_rd_atomic;
+        if (attr_mask & IBV_QP_ACCESS_FLAGS) qp.engine->set_access(*qp.impl, access_of(*attr, attr_mask));
+        Request<ib_uverbs_modify_qp> request;
+        error = ibv_cmd_modify_qp(ibqp, attr, attr_mask, request.data(), request.size());
+    }
+    if (error)
+        log(LogLevel::kInfo, "{}: modify_qp refused: {} (mask {:#x}, state {} to {})",
+            to_state(ibqp->context).statistics().name_of(ibqp->qp_num), std::strerror(error), attr_mask,
+            static_cast<int>(now), static_cast<int>(attr->qp_state));
+    return error;
+}
+
+// IRD and ORD are what was asked for until a stream has negotiated them. What InfiniBand has and iWARP has not is 0.
+int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr) noexcept {
+    Qp& qp = to_qp(ibqp);
+    const engine::QpAttributes now = qp.engine->query(*qp.impl);
+    *attr = ibv_qp_attr{};
+    attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
+    attr->qp_access_flags = now.access;
+    const std::uint16_t ord = now.negotiated ? now.ord : qp.ord.load();
+    const std::uint16_t ird = now.negotiated ? now.ird : qp.ird.load();
+    attr->max_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ord, 255));
+    attr->max_dest_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ird, 255));
+    attr->sq_draining = now.state == engine::QpState::kSqd ? 1 : 0;
+    attr->port_num = 1;
+    ibv_port_attr port{};
+    if ((attr_mask & IBV_QP_PATH_MTU) && query_port(ibqp->context, 1, &port) == 0) attr->path_mtu = port.active_mtu;
+    attr->cap = qp.cap;
+    *init_attr = ibv_qp_init_attr{};
+    init_attr->qp_context = ibqp->qp_context;
+    init_attr->send_cq = ibqp->send_cq;
+    init_attr->recv_cq = ibqp->recv_cq;
+    init_attr->srq = ibqp->srq;
+    init_attr->cap = qp.cap;
+    init_attr->qp_type = ibqp->qp_type;
+    init_attr->sq_sig_all = qp.sq_sig_all;
+    return 0;
+}
+
+// The command first: it waits for the acknowledgement of events, and until then the application may query the QP.
+int destroy_qp(ibv_qp* ibqp) noexcept {
+    Qp& qp = to_qp(ibqp);
+    const int error = ibv_cmd_destroy_qp(ibqp);
+    if (error) return error;
+    const std::uint32_t qpn = ibqp->qp_num;
+    qp.engine->destroy_qp(qp.impl);
+    to_state(ibqp->context).statistics().remove_qp(qpn);
+    delete &qp;
+    return 0;
+}
+
+}  // namespace swrnic::verbs

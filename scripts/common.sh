@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Shared by the scripts beside it; sourced, not run.
+# shellcheck shell=bash disable=SC2034
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+jobs=$(nproc 2>/dev/null || echo 2)
+
+# What it takes to build and run; to test; and what CI adds.
+build_packages=(g++ make cmake pkg-config libibverbs-dev librdmacm-dev libisal-dev libfmt-dev libcli11-dev libnl-3-dev libsystemd-dev systemtap-sdt-dev)
+run_packages=(ibverbs-utils rdmacm-utils perftest)
+test_packages=(libgtest-dev libbenchmark-dev nlohmann-json3-dev git binutils clang-format-14 shellcheck gnuplot-nox man-db groff-base bsdextrautils mandoc python3-yaml)
+ci_packages=(clang-tidy-14 valgrind)
+full_packages=(clang-14 chromium debootstrap dpkg-dev lintian qemu-system-x86 sparse)
+bench_packages=(gnuplot-nox iproute2 strace python3 ucx-utils libfabric-bin)
+
+# What the program tests run is listed beside them.
+mapfile -t program_packages < <(grep -v '^#' "$root/tests/programs/PACKAGES")
+test_packages+=("${program_packages[@]}")
+
+say() { printf '\n== %s\n' "$*"; }
+
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        env DEBIAN_FRONTEND=noninteractive "$@"
+    else
+        sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    fi
+}
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            printf '%s\n' "$package"
+        fi
+    done
+}
+
+# install_packages NAME...: those that are missing, by apt-get.
+install_packages() {
+    command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only; elsewhere install the likes of: $*"
+    local missing
+    mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    say "installing: ${missing[*]}"
+    if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+        die "not root and no sudo; as root: apt-get install ${missing[*]}"
+    fi
+    # A bare machine has no package lists; one that has been off for long has old ones.
+    if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+        as_root apt-get update -q
+    fi
+    if ! as_root apt-get install -y -q --no-install-recommends "${missing[@]}"; then
+        as_root apt-get update -q
+        as_root apt-get install -y -q --no-install-recommends "${missing[@]}"
+    fi
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "kernel_memory.h"
+
+#include <cstring>
+
+#include "log.h"
+
+namespace swrnic::daemon {
+
+using engine::ForeignName;
+using engine::MemoryError;
+
+namespace {
+
+static_assert(static_cast<int>(ForeignName::Kind::kSend) == SWRNIC_NAME_SEND);
+static_assert(static_cast<int>(ForeignName::Kind::kRecv) == SWRNIC_NAME_RECV);
+static_assert(static_cast<int>(ForeignName::Kind::kTagged) == SWRNIC_NAME_TAGGED);
+static_assert(static_cast<int>(MemoryError::kNone) == SWRNIC_NAME_OK);
+static_assert(static_cast<int>(MemoryError::kInvalidStag) == SWRNIC_NAME_INVALID_STAG);
+static_assert(static_cast<int>(MemoryError::kWrongPd) == SWRNIC_NAME_WRONG_PD);
+static_assert(static_cast<int>(MemoryError::kAccess) == SWRNIC_NAME_ACCESS);
+static_assert(static_cast<int>(MemoryError::kWrap) == SWRNIC_NAME_WRAP);
+static_assert(static_cast<int>(MemoryError::kBounds) == SWRNIC_NAME_BOUNDS);
+
+// A call that fails says that the QP, or the device, has gone: then nothing that it names is there any more.
+MemoryError result_of(const char* what, std::uint32_t qpn, int failed, std::uint32_t error) {
+    if (failed != 0) {
+        log(failed == EINVAL ? LogLevel::kDebug : LogLevel::kWarn, "QP {:#x}: {}: {}", qpn, what,
+            std::strerror(failed));
+        return MemoryError::kInvalidStag;
+    }
+    if (error != SWRNIC_NAME_OK) log(LogLevel::kDebug, "QP {:#x}: {}: refused with {}", qpn, what, error);
+    return error <= SWRNIC_NAME_BOUNDS ? static_cast<MemoryError>(error) : MemoryError::kInvalidStag;
+}
+
+swrnic_name to_name(const ForeignName& name, std::uint32_t length) {
+    return {.id = name.id, .offset = name.offset, .length = length, .kind = static_cast<std::uint32_t>(name.kind)};
+}
+
+}  // namespace
+
+MemoryError KernelMemory::check(std::uint32_t qpn, const ForeignName& name, std::uint64_t length, Use use) {
+    if (length > UINT32_MAX) return MemoryError::kBounds;
+    swrnic_check check{.qpn = qpn,
+                       .direction = use == Use::kSource ? SWRNIC_COPY_IN : SWRNIC_COPY_OUT,
+                       .name = to_name(name, static_cast<std::uint32_t>(length)),
+                       .error = 0,
+                       .reserved = 0};
+    const int failed = calls_.call(SWRNIC_IOC_CHECK, &check);
+    return result_of("CHECK", qpn, failed, check.error);
+}
+
+MemoryError KernelMemory::copy_in(std::uint32_t qpn, const ForeignName& name, std::span<std::byte> to) {
+    return copy(qpn, name, SWRNIC_COPY_IN, to.data(), to.size());
+}
+
+MemoryError KernelMemory::copy_out(std::uint32_t qpn, const ForeignName& name, std::span<const std::byte> from) {
+    return copy(qpn, name, SWRNIC_COPY_OUT, from.data(), from.size());
+}
+
+MemoryError KernelMemory::copy(std::uint32_t qpn, const ForeignName& name, std::uint32_t direction,
+                               const std::byte* memory, std::size_t length) {
+    const swrnic_name named = to_name(name, static_cast<std::uint32_t>(length));
+    swrnic_copy copy{.qpn = qpn,
+                     .direction = direction,
+                     .memory = reinterpret_cast<std::uintptr_t>(memory),
+                     .names = reinterpret_cast<std::uintptr_t>(&named),
+                     .count = 1,
+                     .error = 0};
+    const int failed = calls_.call(SWRNIC_IOC_COPY, &copy);
+    return result_of(direction == SWRNIC_COPY_IN ? "COPY in" : "COPY out", qpn, failed, copy.error);
+}
+
+bool KernelMemory::execute(std::uint32_t qpn, std::uint64_t wr_id) {
+    swrnic_execute execute{.qpn = qpn, .error = 0, .sequence = wr_id};
+    const int failed = calls_.call(SWRNIC_IOC_EXECUTE, &execute);
+    return result_of("EXECUTE", qpn, failed, execute.error) == MemoryError::kNone;
+}
+
+MemoryError KernelMemory::invalidate(std::uint32_t qpn, std::uint32_t stag) {
+    swrnic_invalidate invalidate{.qpn = qpn, .stag = stag, .error = 0, .reserved = 0};
+    const int failed = calls_.call(SWRNIC_IOC_INVALIDATE, &invalidate);
+    return result_of("INVALIDATE", qpn, failed, invalidate.error);
+}
+
+}  // namespace swrnic::daemon

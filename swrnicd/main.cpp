@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// swrnicd: carries the RDMA streams of consumers in the kernel (NFS over RDMA).
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <exception>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config.h"
+#include "log.h"
+#include "precautions.h"
+#include "supervisor.h"
+#include "uevents.h"
+
+namespace swrnic::daemon {
+
+namespace {
+
+constexpr int kExitRefused = 2;
+constexpr int kSlowLook = 5000;  // milliseconds; where the kernel does not tell of devices
+
+constexpr const char* kText =
+    R"(Serves every device of the kernel module swrnic.ko: without it consumers in the kernel, such as NFS over RDMA, get no connection.
+Programs need it not. It runs as root, in the foreground; systemd starts it as swrnicd.service.
+Settings: SWRNIC_LOG, SWRNIC_TIMEOUT, SWRNIC_RNR_TIMEOUT, SWRNIC_TRACE, by environment or in /etc/swrnic.conf; see swrnic.conf(5).)";
+
+// SIGTERM and SIGINT, as a descriptor.
+Fd catch_signals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    return Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int serve(const Config& config, const std::set<std::string>& devices) {
+    const Fd signals = catch_signals();
+    take_precautions();
+    Uevents uevents;
+    Supervisor supervisor(config, devices);
+    supervisor.look();
+    ::sd_notifyf(0, "READY=1\nSTATUS=%zu devices served", supervisor.served());
+    if (supervisor.served() == 0) log(LogLevel::kInfo, "no device of swrnic.ko so far: waiting for one");
+    for (;;) {
+        std::array<pollfd, 3> fds{
+            {{signals.get(), POLLIN, 0}, {supervisor.gone_fd(), POLLIN, 0}, {uevents.fd(), POLLIN, 0}}};
+        int timeout = uevents.fd() >= 0 ? -1 : kSlowLook;
+        if (const auto again = supervisor.look_again()) timeout = static_cast<int>(again->count());
+        const int ready = ::poll(fds.data(), fds.size(), timeout);
+        if (ready < 0) continue;
+        if (fds[0].revents != 0) break;
+        const bool told = fds[2].revents != 0 && uevents.drain();
+        if (ready != 0 && fds[1].revents == 0 && !told) continue;
+        supervisor.look();
+        ::sd_notifyf(0, "STATUS=%zu devices served", supervisor.served());
+    }
+    ::sd_notify(0, "STOPPING=1");
+    log(LogLevel::kInfo, "told to end");
+    return 0;
+}
+
+int run(int argc, char** argv) {
+    CLI::App app{"swrnicd: carries the RDMA connections of the kernel's own consumers"};
+    app.name("swrnicd");
+    app.set_version_flag("--version", "swrnicd " SWRNIC_VERSION);
+    app.footer(kText);
+    std::vector<std::string> devices;
+    app.add_option("--device", devices, "serve only the device of this name; may be given several times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : kExitRefused;
+    }
+    Config config;
+    std::string wrong;
+    if (!load_config(config, wrong)) {
+        fmt::print(stderr, "swrnicd: {}\n", wrong);
+        return kExitRefused;
+    }
+    set_log_level(config.log);
+    return serve(config, {devices.begin(), devices.end()});
+}
+
+}  // namespace
+
+}  // namespace swrnic::daemon
+
+int main(int argc, char** argv) {
+    try {
+        return swrnic::daemon::run(argc, argv);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "swrnicd: unexpected: {}\n", error.what());
+        return 1;
+    }
+}

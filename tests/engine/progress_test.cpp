@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Two engines joined by real sockets with little room, so that a sender is full most of the time: whatever wakes it is
+// a race between pollers and the background threads, and a wake-up that gets lost is a hang.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "wire/terminate.h"
+
+namespace swrnic::engine::test {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kPd = 1, kAll = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead;
+constexpr std::size_t kLength = 300'000;
+constexpr std::uint64_t kMessages = 60;
+
+struct QuietHost final : Host {
+    void comp_posted(std::uint32_t) override {}
+    void async_event(AsyncEvent, std::uint32_t) override { ++events; }
+    void qp_ready(std::uint32_t) override {}
+    void qp_closed(std::uint32_t, CloseReason) override {}
+    void terminated(std::uint32_t, std::string_view, bool sent) override {
+        ++(sent ? terminates_sent : terminates_received);
+    }
+    bool control_readable() override { return false; }
+    bool report() override { return false; }
+    std::atomic<int> events{0}, terminates_sent{0}, terminates_received{0};
+};
+
+struct Side {
+    explicit Side(std::uint32_t number, const EngineOptions& options = {}) : qpn(number) {
+        engine = Engine::create(options, host, -1);
+        cq = engine->create_cq(256, number);
+        qp = engine->create_qp({.qpn = number,
+                                .pd = kPd,
+                                .send_cq = cq,
+                                .recv_cq = cq,
+                                .max_send_wr = 64,
+                                .max_recv_wr = 64,
+                                .max_send_sge = 1,
+                                .max_recv_sge = 1,
+                                .max_inline = 64,
+                                .sq_sig_all = true});
+        engine->modify_state(*qp, QpState::kInit);
+        engine->set_access(*qp, access::kRemoteWrite | access::kRemoteRead);
+        stag = engine->register_region(kPd, reinterpret_cast<std::uintptr_t>(memory.data()), memory.size(),
+                                       reinterpret_cast<std::uintptr_t>(memory.data()), kAll);
+    }
+    ~Side() {
+        engine->destroy_qp(qp);
+        engine->destroy_cq(cq);
+    }
+    // Successful completions, or -1.
+    int poll() {
+        bool failed = false;
+        const int found = engine->poll_cq(
+            *cq, 16, [&](const WorkCompletion& done) { failed = failed || done.status != WcStatus::kSuccess; });
+        return failed ? -1 : found;
+    }
+    Sge sge() { return {reinterpret_cast<std::uintptr_t>(memory.data()), kLength, stag}; }
+
+    const std::uint32_t qpn;
+    QuietHost host;
+    std::unique_ptr<Engine> engine;
+    Cq* cq;
+    Qp* qp;
+    std::vector<std::byte> memory = std::vector<std::byte>(kLength, std::byte(0x5a));
+    std::uint32_t stag;
+};
+
+// Of the sender alone: a window or a buffer of less than some of loopback's large segments would make TCP itself wait
+// for its timers.
+void set_small_buffer(int fd) {
+    const int octets = 200000;
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &octets, sizeof octets);
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+std::array<int, 2> connected_sockets() {
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(listener, generic, size), 0);
+    EXPECT_EQ(::listen(listener, 1), 0);
+    EXPECT_EQ(::getsockname(listener, generic, &size), 0);
+    const int active = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(active, generic, size), 0);
+    const int passive = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    ::close(listener);
+    set_small_buffer(active);
+    set_small_buffer(passive);
+    return {active, passive};
+}
+
+class ProgressTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        const auto [active, passive] = connected_sockets();
+        join(a_, active, true);
+        join(b_, passive, false);
+    }
+    static void join(Side& side, int fd, bool initiator) {
+        Connection connection{};
+        connection.fd = fd;
+        connection.initiator = initiator;
+        connection.large_fpdu = true;
+        connection.ird = connection.ord = 8;
+        side.engine->connect(side.qpn, connection);
+    }
+    // All messages of one side, some at a time, polling only when `polls`.
+    static void run(Side& from, Side& to, WrOpcode opcode, std::uint64_t messages) {
+        const auto deadline = std::chrono::steady_clock::now() + 20s;
+        std::uint64_t posted = 0, done = 0;
+        const Sge sge = from.sge();
+        while (done != messages) {
+            ASSERT_LT(std::chrono::steady_clock::now(), deadline) << done << " of " << messages << " are done";
+            if (posted != messages && posted - done < 32) {
+                const PostResult result = from.engine->post_send(
+                    *from.qp,
+                    {posted, opcode, 0, {&sge, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0});
+                ASSERT_EQ(result, PostResult::kOk);
+                from.engine->ring_doorbell(*from.qp);
+                ++posted;
+                continue;
+            }
+            const int found = from.poll();
+            ASSERT_GE(found, 0);
+            done += static_cast<std::uint64_t>(found);
+        }
+    }
+
+    Side a_{100}, b_{200};
+};
+
+// The responder of a Read calls nothing: its socket is full and empty again while threads alone look.
+TEST_F(ProgressTest, ReadsWhoseResponderIsFullMostOfTheTime) {
+    run(a_, b_, WrOpcode::kRead, kMessages);
+    run(b_, a_, WrOpcode::kRead, kMessages);
+}
+
+TEST_F(ProgressTest, WritesThroughAFullSocket) {
+    run(a_, b_, WrOpcode::kWrite, kMessages);
+}
+
+// Both poll, both are full, and each poll of one takes events that the other's thread waits for.
+TEST_F(ProgressTest, BothWaysAtOnce) {
+    std::thread other([this] { run(b_, a_, WrOpcode::kRead, kMessages); });
+    run(a_, b_, WrOpcode::kRead, kMessages);
+    other.join();
+    std::thread writer([this] { run(b_, a_, WrOpcode::kWrite, kMessages); });
+    run(a_, b_, WrOpcode::kWrite, kMessages);
+    writer.join();
+    EXPECT_EQ(a_.host.events + b_.host.events, 0);
+}
+
+// Two posts, and then memory alone is looked at: the second must not wait for a poll.
+TEST_F(ProgressTest, APostBehindAPostNeedsNoPoll) {
+    for (int round = 0; round < 20; ++round) {
+        b_.memory[1] = std::byte(0);
+        a_.memory[0] = a_.memory[1] = std::byte(round + 1);
+        for (std::uint64_t i = 0; i < 2; ++i) {
+            const Sge one{reinterpret_cast<std::uintptr_t>(a_.memory.data() + i), 1, a_.stag};
+            ASSERT_EQ(a_.engine->post_send(*a_.qp, {i,
+                                                    WrOpcode::kWrite,
+                                                    0,
+                                                    {&one, 1},
+                                                    reinterpret_cast<std::uintptr_t>(b_.memory.data() + i),
+                                                    b_.stag,
+                                                    0}),
+                      PostResult::kOk);
+            a_.engine->ring_doorbell(*a_.qp);
+        }
+        const auto deadline = std::chrono::steady_clock::now() + 5s;
+        volatile std::byte* const last = b_.memory.data() + 1;
+        while (*last != std::byte(round + 1))
+            ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+        for (int done = 0; done < 2;)
+            done += a_.poll();
+    }
+}
+
+// A receiver that is slower than its sender meets every Send with an empty queue: each of them may wait as long.
+TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {
+    constexpr auto kPatience = 300ms;
+    EngineOptions options{};
+    options.rnr_timeout = kPatience;
+    Side from(100), to(200, options);
+    const auto [active, passive] = connected_sockets();
+    Connection connection{};
+    connection.fd = active;
+    connection.initiator = true;
+    from.engine->connect(from.qpn, connection);
+    connection.fd = passive;
+    connection.initiator = false;
+    to.engine->connect(to.qpn, connection);
+    const Sge message{reinterpret_cast<std::uintptr_t>(from.memory.data()), 8, from.stag};
+    const Sge place{reinterpret_cast<std::uintptr_t>(to.memory.data()), 8, to.stag};
+    const auto end = std::chrono::steady_clock::now() + 4 * kPatience;
+    std::uint64_t posted = 0, sent = 0, received = 0;
+    ASSERT_EQ(to.engine->post_recv(*to.qp, {0, {&place, 1}}), PostResult::kOk);
+    while (std::chrono::steady_clock::now() < end) {
+        for (; posted < sent + 16; ++posted) {
+            ASSERT_EQ(from.engine->post_send(*from.qp, {posted, WrOpcode::kSend, 0, {&message, 1}, 0, 0, 0}),
+                      PostResult::kOk);
+            from.engine->ring_doorbell(*from.qp);
+        }
+        const int came = to.poll(), went = from.poll();
+        ASSERT_GE(came, 0) << "after " << received << " messages";
+        ASSERT_GE(went, 0) << "after " << received << " messages";
+        sent += static_cast<std::uint64_t>(went);
+        received += static_cast<std::uint64_t>(came);
+        if (came > 0) {
+            ASSERT_EQ(to.engine->post_recv(*to.qp, {0, {&place, 1}}), PostResult::kOk);
+        }
+        std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_GT(received, 20u);
+    EXPECT_EQ(to.host.terminates_sent, 0);
+}
+
+// A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
+TEST(EngineHostTest, IsToldOfATerminateWhateverItsCode) {
+    for (const wire::TerminateCode code : {wire::TerminateCode{0, 0, 0}, wire::TerminateCode{0, 1, 2}}) {
+        Side side(300);
+        const auto [peer, fd] = connected_sockets();
+        Connection connection{};
+        connection.fd = fd;
+        side.engine->connect(side.qpn, connection);
+        std::array<std::byte, wire::kMaxTerminateUlpdu> ulpdu;
+        const std::size_t length = wire::build_terminate(code, {}, 0, ulpdu);
+        std::vector<std::byte> fpdu{std::byte(length >> 8), std::byte(length)};
+        fpdu.insert(fpdu.end(), ulpdu.begin(), ulpdu.begin() + static_cast<std::ptrdiff_t>(length));
+        fpdu.resize((fpdu.size() + 3) / 4 * 4 + 4);  // padding, and a CRC that nobody looks at
+        ASSERT_EQ(::write(peer, fpdu.data(), fpdu.size()), static_cast<ssize_t>(fpdu.size()));
+        const auto deadline = std::chrono::steady_clock::now() + 5s;
+        while (side.host.terminates_received == 0 && std::chrono::steady_clock::now() < deadline)
+            std::this_thread::sleep_for(1ms);
+        EXPECT_EQ(side.host.terminates_received, 1) << wire::terminate_name(code);
+        EXPECT_EQ(side.host.terminates_sent, 0);
+        ::close(peer);
+    }
+}
+
+}  // namespace
+
+}  // namespace swrnic::engine::test

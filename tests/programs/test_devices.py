@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ibv_devices and ibv_devinfo see a sane iWARP device."""
+import ipaddress
+import re
+
+import lib
+from lib import expect
+
+
+def field(text, name):
+    found = re.search(rf"^\s*{re.escape(name)}:\s*(.*)$", text, re.M)
+    expect(found, f"ibv_devinfo shows no {name}")
+    return found.group(1).strip()
+
+
+def number(text, name):
+    return int(field(text, name).split()[0], 0)
+
+
+def gids(text):
+    """The GIDs by index; ibv_devinfo appends the type to some."""
+    found = {}
+    for index, value in re.findall(r"GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)", text):
+        found[int(index)] = ipaddress.IPv6Address(value)
+    return found
+
+
+def case_devices(lab):
+    text = lab.start("ibv_devices", ["ibv_devices"]).succeed(20)
+    expect(re.search(r"^\s*swr0\s+[0-9a-f]{16}\s*$", text, re.M), "ibv_devices does not list swr0 with its GUID")
+    guid = re.search(r"swr0\s+([0-9a-f]{16})", text).group(1)
+    expect(int(guid, 16) != 0, "the GUID is zero")
+    again = lab.start("ibv_devices", ["ibv_devices"]).succeed(20)
+    expect(guid in again, "the GUID differs from run to run")
+
+
+def case_devinfo(lab):
+    text = lab.start("ibv_devinfo", ["ibv_devinfo", "-v"]).succeed(20)
+    expect(field(text, "hca_id") == "swr0", "the first device is not swr0")
+    expect(field(text, "transport").startswith("iWARP"), f"transport is {field(text, 'transport')}")
+    expect(field(text, "state").startswith("PORT_ACTIVE"), f"port state is {field(text, 'state')}")
+    expect(field(text, "link_layer") == "Ethernet", f"link layer is {field(text, 'link_layer')}")
+    expect(number(text, "phys_port_cnt") == 1, "phys_port_cnt is not 1")
+    for name, least, most in [
+            ("max_qp", 64, 1 << 24), ("max_qp_wr", 1024, 1 << 20), ("max_sge", 2, 1024), ("max_sge_rd", 1, 1024),
+            ("max_cq", 64, 1 << 24), ("max_cqe", 1024, 1 << 26), ("max_mr", 64, 1 << 24), ("max_pd", 16, 1 << 24),
+            ("max_qp_rd_atom", 1, 254), ("max_qp_init_rd_atom", 1, 254), ("num_comp_vectors", 1, 1024),
+            ("max_mr_size", 1 << 30, (1 << 64) - 1), ("max_msg_sz", 1 << 23, (1 << 32) - 1)]:
+        value = number(text, name)
+        expect(least <= value <= most, f"{name} is {value}, sane is {least} to {most}")
+    for name in ("vendor_id", "vendor_part_id"):
+        expect(number(text, name) not in (0x8086, 0x02c9, 0x15b3), f"{name} impersonates another maker")
+    expect(number(text, "port_lid") == 0, "port_lid is not 0")
+
+
+def case_gids(lab):
+    text = lab.start("ibv_devinfo", ["ibv_devinfo", "-v"]).succeed(20)
+    found = gids(text)
+    # ibv_devinfo does not print a GID whose last eight octets are 0, such as the first of an iWARP device.
+    expect(number(text, "gid_tbl_len") > len([i for i in found if i > 0]), "the GID table has no first entry")
+    others = [gid for index, gid in found.items() if index > 0]
+    expect(others, f"no IP-based GID beside the first: {found}")
+    expect(len(set(found.values())) == len(found), f"a GID is there twice: {found}")
+    if lab.place == "netns":
+        for address in (f"::ffff:{lab.address}", lab.address6):
+            expect(ipaddress.IPv6Address(address) in others, f"{address} is not among the GIDs {others}")
+
+
+def case_wrong_settings(lab):
+    """A wrong value is refused with a line that names it; the program does not run."""
+    for name, value in [("SWRNIC_CRC", "perhaps"), ("SWRNIC_FPDU", "1k"), ("SWRNIC_MPA_REV", "3"),
+                        ("SWRNIC_TIMEOUT", "soon"), ("SWRNIC_RNR_TIMEOUT", "-1"), ("SWRNIC_LOG", "loud")]:
+        process = lab.start("ibv_devices", ["ibv_devices"], settings={name: value})
+        code = process.wait(20)
+        expect(code != 0, f"{name}={value} was accepted")
+        text = process.text()
+        expect(name in text and value in text, f"the refusal of {name}={value} does not name it: {text!r}")
+        expect("swr0" not in text, f"{name}={value}: the program ran all the same")
+
+
+if __name__ == "__main__":
+    lib.main(globals())

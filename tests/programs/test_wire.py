@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What is on the wire, in the eyes of tshark."""
+import os
+import re
+import shutil
+import struct
+
+import capture
+import lib
+import test_perftest
+from lib import expect
+
+CRC_ON = {"SWRNIC_CRC": "on"}
+# Captures of another implementation, which the judge must pass (crc) or refuse.
+CAPTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "captures")
+
+
+def record(lab, server, client, port, settings, least_streams):
+    shot = capture.Capture(lab, port)
+    lab.pair(server, client, port, 60, settings)
+    capture.judge(shot.stop(), least_streams=least_streams)
+
+
+def rping(lab, address, size, count, settings):
+    port = lib.free_port()
+    common = ["-a", address, "-p", port, "-V", "-S", size, "-C", count]
+    record(lab, ["rping", "-s", *common], ["rping", "-c", *common], port, settings, 1)
+
+
+def perftest(lab, tool, size, count, settings):
+    port = lib.free_port()
+    common = [tool, "-R", "-F", "-p", port, "-s", size, "-n", count]
+    shot = capture.Capture(lab, port)
+    refused = test_perftest.run(lab, common, port, settings)[1]
+    # A connection that was refused is no stream of ours: another capture shows the same run without it.
+    if refused:
+        perftest(lab, tool, size, count, settings)
+        return
+    capture.judge(shot.stop(), least_streams=2)
+
+
+def case_rping(lab):
+    for size in (23, 1000, 65535):
+        rping(lab, lab.address, size, 10, CRC_ON)
+
+
+def case_rping_ipv6(lab):
+    lab.need_ipv6()
+    rping(lab, lab.address6, 5000, 10, CRC_ON)
+
+
+def case_crc_auto(lab):
+    """MPA-71: without a setting CRC is asked for between two hosts, and not within one."""
+    port = lib.free_port()
+    shot = capture.Capture(lab, port)
+    common = ["-a", lab.address, "-p", port, "-V", "-S", 1000, "-C", 5]
+    lab.pair(["rping", "-s", *common], ["rping", "-c", *common], port)
+    path = shot.stop()
+    two_hosts = lab.place == "netns"
+    capture.judge(path, crc=two_hosts)
+    details = capture.tshark(path, "-V")
+    asked = len(re.findall(r"= CRC flag: True", details))
+    expect(asked == (2 if two_hosts else 0), f"{asked} startup frames ask for CRC")
+    expect(("(Good CRC32)" in details) == two_hosts, "CRC is not used as it was asked for")
+
+
+def case_rping_settings(lab):
+    for more in ({"SWRNIC_FPDU": "emss"}, {"SWRNIC_FPDU": "64k"}, {"SWRNIC_MPA_REV": "1"}):
+        rping(lab, lab.address, 30000, 5, {**CRC_ON, **more})
+
+
+def case_perftest(lab):
+    for tool in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat"):
+        for size, count in ((2, 20), (4096, 20), (65536, 5)):
+            perftest(lab, tool, size, count, CRC_ON)
+
+
+def payload_offset(data, start):
+    """Offset of the TCP payload in an Ethernet frame with IPv4, and its length."""
+    ip = start + 14
+    header = (data[ip] & 15) * 4
+    total = struct.unpack_from(">H", data, ip + 2)[0]
+    tcp = ip + header
+    return tcp + (data[tcp + 12] >> 4) * 4, total - header - (data[tcp + 12] >> 4) * 4
+
+
+def spoil(source, target, skip, at):
+    """Flips one bit of payload octet `at` of the first packet with payload after `skip` such packets."""
+    with open(source, "rb") as file:
+        data = bytearray(file.read())
+    place = 24
+    while place < len(data):
+        length = struct.unpack_from("<I", data, place + 8)[0]
+        payload, size = payload_offset(data, place + 16)
+        if size > at:
+            if skip == 0:
+                data[payload + at] ^= 0x10
+                with open(target, "wb") as file:
+                    file.write(data)
+                return
+            skip -= 1
+        place += 16 + length
+    raise lib.Failed("the capture has no such packet")
+
+
+def case_judge(lab):
+    """The judge passes a good capture and refuses spoilt ones: data, CRC, header, startup."""
+    if shutil.which("tshark") is None:
+        raise lib.Skip("tshark is not installed")
+    good = os.path.join(CAPTURES, "rping-3-crc.pcap")
+    capture.judge(good)
+    spoilt = os.path.join(lab.directory, "spoilt.pcap")
+    for what, skip, at in (("data", 2, 30), ("CRC", 2, 38), ("opcode", 2, 3), ("length", 4, 1), ("startup key", 0, 4)):
+        spoil(good, spoilt, skip, at)
+        try:
+            capture.judge(spoilt)
+        except lib.Failed as why:
+            print(f"    spoilt {what}: {why}")
+            continue
+        raise lib.Failed(f"a capture with spoilt {what} passes")
+    try:
+        capture.judge(os.path.join(CAPTURES, "rping-5.pcap"))
+    except lib.Failed:
+        return
+    expect(False, "a capture without CRC passes as one with good CRC")
+
+
+if __name__ == "__main__":
+    lib.main(globals())

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Completion channels and the async file: kernel semantics of read, poll, destroy.
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "raw.h"
+
+namespace swrnic::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class CompChannelTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_TRUE(context.ok());
+        ASSERT_EQ(context.create_channel(channel), 0);
+        ASSERT_EQ(context.create_cq(cq, channel.get(), 0xfeed), 0);
+    }
+    std::uint64_t read_event() {
+        std::uint64_t event = 0;
+        return read(channel.get(), &event, sizeof(event)) == sizeof(event) ? event : 0;
+    }
+    Context context;
+    Fd channel;
+    std::uint32_t cq = 0;
+};
+
+TEST_F(CompChannelTest, EventNamesTheCq) {
+    EXPECT_FALSE(readable(channel.get(), 0));
+    ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0);
+    EXPECT_TRUE(readable(channel.get(), 0));
+    EXPECT_EQ(read_event(), 0xfeedu);
+    EXPECT_FALSE(readable(channel.get(), 0));
+}
+
+TEST_F(CompChannelTest, OneEventPerReadWhateverTheBuffer) {
+    ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0);
+    ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0);
+    char buffer[64];
+    EXPECT_EQ(read(channel.get(), buffer, 4), -1);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(read(channel.get(), buffer, sizeof(buffer)), 8);
+    EXPECT_EQ(read(channel.get(), buffer, sizeof(buffer)), 8);
+}
+
+TEST_F(CompChannelTest, NonBlockingReadOfNothing) {
+    ASSERT_EQ(fcntl(channel.get(), F_SETFL, O_NONBLOCK), 0);
+    std::uint64_t event = 0;
+    EXPECT_EQ(read(channel.get(), &event, sizeof(event)), -1);
+    EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(CompChannelTest, DestroyDropsWhatWasNotReadAndCountsWhatWas) {
+    for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0);
+    std::uint32_t other = 0;
+    ASSERT_EQ(context.create_cq(other, channel.get(), 0xbeef), 0);
+    ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, other), 0);
+    EXPECT_EQ(read_event(), 0xfeedu);
+    ib_uverbs_destroy_cq_resp counts{};
+    ASSERT_EQ(context.destroy_cq(cq, counts), 0);
+    EXPECT_EQ(counts.comp_events_reported, 1u);
+    EXPECT_EQ(read_event(), 0xbeefu) << "only the other CQ's event is left";
+    EXPECT_FALSE(readable(channel.get(), 0));
+    EXPECT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), EINVAL);
+}
+
+TEST_F(CompChannelTest, BlockingReadWakesUp) {
+    std::thread poster([&] {
+        std::this_thread::sleep_for(50ms);
+        context.report(SWRNIC_UP_COMP_POSTED, cq);
+    });
+    EXPECT_EQ(read_event(), 0xfeedu);
+    poster.join();
+}
+
+std::atomic<int> g_signals{0};
+void count_signal(int) {
+    ++g_signals;
+}
+
+// Sends SIGUSR1 to a thread that blocks in read until it has returned or the test posts an event.
+ssize_t read_through_signals(int channel, int flags, const std::function<void()>& after_signals, int& error) {
+    struct sigaction action {};
+    action.sa_handler = count_signal;
+    action.sa_flags = flags;
+    sigaction(SIGUSR1, &action, nullptr);
+    g_signals = 0;
+    ssize_t result = 0;
+    std::atomic<bool> done{false};
+    std::thread reader([&] {
+        std::uint64_t event = 0;
+        result = read(channel, &event, sizeof(event));
+        error = errno;
+        done = true;
+    });
+    for (int i = 0; i < 5 && !done; ++i) {
+        std::this_thread::sleep_for(20ms);
+        if (!done) pthread_kill(reader.native_handle(), SIGUSR1);
+    }
+    after_signals();
+    reader.join();
+    return result;
+}
+
+TEST_F(CompChannelTest, SignalInterruptsABlockingRead) {
+    int error = 0;
+    EXPECT_EQ(read_through_signals(
+                  channel.get(), 0, [] {}, error),
+              -1);
+    EXPECT_EQ(error, EINTR);
+    EXPECT_GE(g_signals, 1);
+}
+
+TEST_F(CompChannelTest, RestartingSignalDoesNot) {
+    int error = 0;
+    const auto post = [&] { context.report(SWRNIC_UP_COMP_POSTED, cq); };
+    EXPECT_EQ(read_through_signals(channel.get(), SA_RESTART, post, error), 8);
+    EXPECT_GE(g_signals, 1);
+}
+
+TEST_F(CompChannelTest, CancelledReaderStrandsNothing) {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "AddressSanitizer does not follow the unwinding of a cancelled thread";
+#endif
+    std::thread reader([&] {
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
+        read_event();
+    });
+    std::this_thread::sleep_for(50ms);
+    ASSERT_EQ(pthread_cancel(reader.native_handle()), 0);
+    reader.join();
+    ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0);
+    EXPECT_EQ(read_event(), 0xfeedu);
+    std::uint32_t pd = 0;
+    EXPECT_EQ(context.alloc_pd(pd), 0) << "the lock is free";
+}
+
+TEST_F(CompChannelTest, TwoReadersShareTheEvents) {
+    std::atomic<int> got{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i) {
+        readers.emplace_back([&] {
+            for (int n = 0; n < 500; ++n)
+                got += read_event() == 0xfeed ? 1 : 0;
+        });
+    }
+    for (int i = 0; i < 1000; ++i)
+        ASSERT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0);
+    for (std::thread& reader : readers)
+        reader.join();
+    EXPECT_EQ(got, 1000);
+}
+
+TEST_F(CompChannelTest, ChannelMustBeOneOfThisContext) {
+    const Context other;
+    Fd foreign;
+    ASSERT_EQ(other.create_channel(foreign), 0);
+    std::uint32_t handle = 0;
+    EXPECT_EQ(context.create_cq(handle, foreign.get()), EBADF);
+    EXPECT_EQ(context.create_cq(handle, context.async.get()), EBADF);
+    EXPECT_EQ(context.create_cq(handle, 0), EBADF);
+    EXPECT_EQ(context.create_cq(handle, -1, 0, 0), EINVAL) << "no entries";
+    EXPECT_EQ(context.create_cq(handle, -1, 0, 0x7fffffff), EINVAL);
+}
+
+TEST_F(CompChannelTest, ReaderWakesWhenTheContextEnds) {
+    ssize_t result = 0;
+    int error = 0;
+    std::thread reader([&] {
+        std::uint64_t event = 0;
+        result = read(channel.get(), &event, sizeof(event));
+        error = errno;
+    });
+    std::this_thread::sleep_for(50ms);
+    context.cmd.reset();
+    reader.join();
+    EXPECT_EQ(result, -1);
+    EXPECT_EQ(error, EIO);
+}
+
+TEST_F(CompChannelTest, EventAfterTheChannelWasClosed) {
+    channel.reset();
+    EXPECT_EQ(context.report(SWRNIC_UP_COMP_POSTED, cq), 0) << "harmless";
+    ib_uverbs_destroy_cq_resp counts{};
+    EXPECT_EQ(context.destroy_cq(cq, counts), 0);
+    EXPECT_EQ(counts.comp_events_reported, 0u);
+}
+
+TEST(AsyncFile, EachKindOncePerObject) {
+    const Context context;
+    std::uint32_t pd = 0, cq = 0;
+    ASSERT_EQ(context.alloc_pd(pd), 0);
+    ASSERT_EQ(context.create_cq(cq, -1, 0xc0), 0);
+    Context::Qp qp;
+    ASSERT_EQ(context.create_qp(pd, cq, qp, default_startup(), 0x99), 0);
+    EXPECT_EQ(context.report(SWRNIC_UP_ASYNC_EVENT, qp.qpn, 1), 0);       // QP_FATAL
+    EXPECT_EQ(context.report(SWRNIC_UP_ASYNC_EVENT, qp.qpn, 1), EINVAL);  // again
+    EXPECT_EQ(context.report(SWRNIC_UP_ASYNC_EVENT, cq, 0), 0);           // CQ_ERR
+    EXPECT_EQ(context.report(SWRNIC_UP_ASYNC_EVENT, qp.qpn, 8), EINVAL);  // DEVICE_FATAL is not the process's to raise
+    EXPECT_EQ(context.report(SWRNIC_UP_ASYNC_EVENT, 12345, 1), EINVAL);
+    ib_uverbs_async_event_desc event{};
+    ASSERT_EQ(read(context.async.get(), &event, sizeof(event)), 16);
+    EXPECT_EQ(event.element, 0x99u);
+    EXPECT_EQ(event.event_type, 1u);
+    std::uint32_t reported = 0;
+    EXPECT_EQ(context.destroy_qp(qp.handle, &reported), 0);
+    EXPECT_EQ(reported, 1u);
+    ib_uverbs_destroy_cq_resp counts{};
+    EXPECT_EQ(context.destroy_cq(cq, counts), 0);
+    EXPECT_EQ(counts.async_events_reported, 0u) << "its event was never read";
+    EXPECT_FALSE(readable(context.async.get(), 0));
+}
+
+}  // namespace
+}  // namespace swrnic::test

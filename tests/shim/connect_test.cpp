@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Connections from request to end, over both dialects' commands and real TCP.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "joined_pair.h"
+
+namespace swrnic::test {
+namespace {
+
+TEST(Connect, BothSidesAndTheirParameters) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready());
+    ASSERT_TRUE(pair.request("hello", 8, 4));
+    EXPECT_EQ(pair.asked.uid, JoinedPair::kListenerUid);
+    EXPECT_EQ(private_text(pair.asked), "hello");             // VERBS-49
+    EXPECT_EQ(pair.asked.param.conn.responder_resources, 4);  // VERBS-51: the peer's ORD
+    EXPECT_EQ(pair.asked.param.conn.initiator_depth, 8);      // and IRD
+    ASSERT_EQ(pair.passive.cm.accept(pair.passive.id, JoinedPair::kPassiveUid, pair.passive.qp.qpn, "welcome", 16, 2),
+              0);
+    ASSERT_TRUE(pair.take_streams());
+    EXPECT_EQ(pair.active.connected.role, SWRNIC_ROLE_INITIATOR);
+    EXPECT_EQ(pair.passive.connected.role, SWRNIC_ROLE_RESPONDER);
+    for (const Side* side : {&pair.active, &pair.passive}) {
+        EXPECT_NE(side->connected.flags & SWRNIC_CONN_SAME_HOST, 0);
+        EXPECT_NE(side->connected.flags & SWRNIC_CONN_P2P, 0);
+        EXPECT_NE(side->connected.flags & SWRNIC_CONN_LARGE_FPDU, 0);
+        EXPECT_EQ(side->connected.flags & SWRNIC_CONN_CRC, 0) << "one host: not asked for";
+        EXPECT_EQ(side->connected.mpa_rev, 2);
+        EXPECT_EQ(side->connected.terminate, 0);
+    }
+    EXPECT_LE(pair.passive.connected.ord, pair.active.connected.ird);
+    EXPECT_LE(pair.active.connected.ord, pair.passive.connected.ird);
+
+    EXPECT_FALSE(pair.active.cm.event(50)) << "ESTABLISHED waits for QP_READY";
+    ASSERT_EQ(pair.active.context.report(SWRNIC_UP_QP_READY, pair.active.qp.qpn), 0);
+    ASSERT_EQ(pair.passive.context.report(SWRNIC_UP_QP_READY, pair.passive.qp.qpn), 0);
+    const auto active = pair.active.cm.event();
+    const auto passive = pair.passive.cm.event();
+    ASSERT_TRUE(active && passive);
+    EXPECT_EQ(active->event, kEstablished);
+    EXPECT_EQ(active->uid, JoinedPair::kActiveUid);
+    EXPECT_EQ(private_text(*active), "welcome");
+    EXPECT_EQ(passive->event, kEstablished);
+    EXPECT_EQ(passive->uid, JoinedPair::kPassiveUid) << "the uid that ACCEPT named";
+    EXPECT_EQ(passive->param.conn.initiator_depth, 2);
+    ib_uverbs_query_qp_resp attributes{};
+    ASSERT_EQ(pair.active.context.query_qp(pair.active.qp.handle, attributes), 0);
+    EXPECT_EQ(attributes.qp_state, 3) << "RTS";
+}
+
+TEST(Connect, CrcIsAskedForWhenTheQpSaysSo) {
+    swrnic_create_qp_req startup = default_startup();
+    startup.crc_mode = SWRNIC_CRC_ON;
+    startup.fpdu_mode = SWRNIC_FPDU_EMSS;
+    startup.mpa_rev = 1;
+    JoinedPair pair(startup);
+    ASSERT_TRUE(pair.ready() && pair.request_and_accept() && pair.take_streams());
+    EXPECT_EQ(pair.asked.param.conn.responder_resources, 128) << "revision 1 shows the maxima (VERBS-51)";
+    for (const Side* side : {&pair.active, &pair.passive}) {
+        EXPECT_NE(side->connected.flags & SWRNIC_CONN_CRC, 0);
+        EXPECT_EQ(side->connected.flags & (SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_P2P), 0);
+        EXPECT_EQ(side->connected.mpa_rev, 1);
+    }
+}
+
+TEST(Connect, StreamCarriesOctetsBothWays) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    ASSERT_EQ(send(pair.active.stream.get(), "ping", 4, 0), 4);
+    char buffer[8];
+    ASSERT_TRUE(readable(pair.passive.stream.get(), 2000));
+    EXPECT_EQ(recv(pair.passive.stream.get(), buffer, sizeof(buffer), 0), 4) << "no octet of startup is left in it";
+}
+
+TEST(Connect, ServersMayTakeThePortOfAConnectionThatHasEnded) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    sockaddr_in was{};
+    socklen_t size = sizeof(was);
+    ASSERT_EQ(getsockname(pair.active.stream.get(), reinterpret_cast<sockaddr*>(&was), &size), 0);
+    // The side that ends first keeps the port in TIME_WAIT.
+    char octet = 0;
+    ASSERT_EQ(shutdown(pair.active.stream.get(), SHUT_WR), 0);
+    ASSERT_TRUE(readable(pair.passive.stream.get(), 2000));
+    EXPECT_EQ(recv(pair.passive.stream.get(), &octet, 1, 0), 0);
+    for (Side* side : {&pair.passive, &pair.active}) {
+        side->stream = Fd();
+        ASSERT_EQ(side->context.report(SWRNIC_UP_QP_CLOSED, side->qp.qpn), 0);
+    }
+    const sockaddr_in wanted = loopback(ntohs(was.sin_port));
+    const std::uint32_t server = pair.passive.cm.create_id(2);
+    EXPECT_EQ(pair.passive.cm.bind(server, reinterpret_cast<const sockaddr*>(&wanted), sizeof(wanted)), 0);
+    EXPECT_EQ(pair.passive.cm.listen(server), 0);
+}
+
+TEST(Connect, Verbs52RejectCarriesPrivateData) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.request());
+    ASSERT_EQ(pair.passive.cm.reject(pair.passive.id, "not today"), 0);
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kRejected);
+    EXPECT_EQ(static_cast<int>(event->status), -ECONNREFUSED);
+    EXPECT_EQ(private_text(*event), "not today");
+    EXPECT_EQ(pair.passive.cm.reject(pair.passive.id, ""), EINVAL) << "twice";
+    EXPECT_EQ(pair.passive.cm.accept(pair.passive.id, 1, pair.passive.qp.qpn), EINVAL);
+}
+
+TEST(Connect, DestroyingARequestRefusesIt) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.request());
+    ASSERT_EQ(pair.passive.cm.destroy_id(pair.passive.id), 0);
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kRejected);
+}
+
+TEST(Connect, DestroyingTheListenerRefusesWhatNobodyHasHeardOf) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready());
+    ASSERT_EQ(pair.active.cm.connect(pair.active.id, pair.active.qp.qpn), 0);
+    ASSERT_TRUE(readable(pair.passive.cm.fd.get(), 2000)) << "CONNECT_REQUEST is queued";
+    std::uint32_t reported = 1;
+    ASSERT_EQ(pair.passive.cm.destroy_id(pair.listener, &reported), 0);
+    EXPECT_EQ(reported, 0u);
+    EXPECT_FALSE(readable(pair.passive.cm.fd.get(), 0));
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kRejected);
+}
+
+TEST(Connect, NobodyListens) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready());
+    ASSERT_EQ(pair.passive.cm.destroy_id(pair.listener), 0);
+    ASSERT_EQ(pair.active.cm.connect(pair.active.id, pair.active.qp.qpn), 0);
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kRejected);
+    EXPECT_EQ(static_cast<int>(event->status), -ECONNREFUSED);
+}
+
+TEST(Connect, AcceptAfterThePeerHasGone) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.request());
+    ASSERT_EQ(pair.active.cm.destroy_id(pair.active.id), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(pair.passive.cm.event(0)) << "nothing may be told of a child before ACCEPT";
+    EXPECT_EQ(pair.passive.cm.accept(pair.passive.id, 1, pair.passive.qp.qpn), ECONNRESET);
+    EXPECT_EQ(pair.passive.cm.destroy_id(pair.passive.id), 0);
+}
+
+TEST(Connect, SilentResponderTimesOut) {
+    std::uint16_t port = 0;
+    const Fd silent = raw_listener(port);
+    swrnic_create_qp_req startup = default_startup();
+    startup.timeout_ms = 200;
+    const Cm cm;
+    const Context context;
+    const auto qp = context.ready_qp(startup);
+    const std::uint32_t id = cm.create_id(1);
+    ASSERT_TRUE(qp && cm.resolve_to_loopback(id, port));
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ(cm.connect(id, qp->qpn), 0);
+    const auto event = cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kUnreachable);
+    EXPECT_EQ(static_cast<int>(event->status), -ETIMEDOUT);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+TEST(Connect, GarbageForAReply) {
+    std::uint16_t port = 0;
+    const Fd listener = raw_listener(port);
+    const Cm cm;
+    const Context context;
+    const auto qp = context.ready_qp(default_startup());
+    const std::uint32_t id = cm.create_id(1);
+    ASSERT_TRUE(qp && cm.resolve_to_loopback(id, port));
+    ASSERT_EQ(cm.connect(id, qp->qpn), 0);
+    const Fd peer(accept(listener.get(), nullptr, nullptr));
+    ASSERT_EQ(send(peer.get(), "HTTP/1.1 400 Bad Request\r\n\r\n", 28, 0), 28);
+    const auto event = cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kConnectError);
+    EXPECT_EQ(static_cast<int>(event->status), -EPROTO);
+}
+
+TEST(Connect, Rfc6581s10OneMoreTryWithRevisionOne) {
+    std::uint16_t port = 0;
+    const Fd listener = raw_listener(port);
+    const Cm cm;
+    const Context context;
+    const auto qp = context.ready_qp(default_startup());
+    const std::uint32_t id = cm.create_id(1);
+    ASSERT_TRUE(qp && cm.resolve_to_loopback(id, port));
+    ASSERT_EQ(cm.connect(id, qp->qpn, "data"), 0);
+    char frame[64];
+    {
+        const Fd old_peer(accept(listener.get(), nullptr, nullptr));
+        ASSERT_EQ(recv(old_peer.get(), frame, 28, MSG_WAITALL), 28);
+        EXPECT_EQ(frame[17], 2);
+    }  // closes, as a Responder of RFC 5044 does
+    ASSERT_TRUE(readable(listener.get(), 2000));
+    const Fd peer(accept(listener.get(), nullptr, nullptr));
+    ASSERT_EQ(recv(peer.get(), frame, 24, MSG_WAITALL), 24);
+    EXPECT_EQ(frame[17], 1);
+    EXPECT_EQ(std::string_view(frame + 20, 4), "data");
+    EXPECT_FALSE(cm.event(0)) << "the application hears nothing of it";
+}
+
+TEST(Connect, DestroyingTheQpEndsAStartup) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.request());
+    ASSERT_EQ(pair.active.context.destroy_qp(pair.active.qp.handle), 0);
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kRejected);
+}
+
+TEST(Connect, ErrorStateEndsAStartup) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.request());
+    ASSERT_EQ(pair.active.context.modify_qp(pair.active.qp.handle, 6), 0);
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kConnectError);
+}
+
+TEST(Connect, DestroyingTheIdEndsAStartupAtOnce) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.request());
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(pair.active.cm.destroy_id(pair.active.id), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+    EXPECT_FALSE(pair.active.cm.event(50));
+}
+
+TEST(Connect, QpMustBeIdleAndPrepared) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready());
+    EXPECT_EQ(pair.active.cm.connect(pair.active.id, 0x123456), EINVAL) << "unknown";
+    ASSERT_EQ(pair.active.context.modify_qp(pair.active.qp.handle, 0), 0);
+    EXPECT_EQ(pair.active.cm.connect(pair.active.id, pair.active.qp.qpn), EINVAL) << "RESET";
+    ASSERT_EQ(pair.active.context.modify_qp(pair.active.qp.handle, 1), 0);
+    ASSERT_TRUE(pair.request());
+    EXPECT_EQ(pair.passive.cm.accept(pair.passive.id, 1, pair.active.qp.qpn), EINVAL) << "already connecting";
+    EXPECT_EQ(pair.passive.cm.accept(pair.passive.id, 1, pair.passive.qp.qpn), 0) << "the refusal did no harm";
+    EXPECT_EQ(pair.active.cm.connect(pair.active.id, pair.active.qp.qpn), EINVAL) << "twice";
+}
+
+TEST(Connect, DisconnectOrdersTheEngineAndIsAnsweredByItsReport) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    ASSERT_EQ(pair.active.cm.disconnect(pair.active.id), 0);
+    EXPECT_EQ(pair.active.cm.disconnect(pair.active.id), 0) << "harmless";
+    const auto order = pair.active.context.next_order();
+    ASSERT_TRUE(order);
+    EXPECT_EQ(order->type, unsigned{SWRNIC_DOWN_QP_DISCONNECT});
+    EXPECT_EQ(order->qpn, pair.active.qp.qpn);
+    EXPECT_FALSE(pair.active.cm.event(50));
+    ASSERT_EQ(pair.active.context.report(SWRNIC_UP_QP_CLOSED, pair.active.qp.qpn), 0);
+    const auto event = pair.active.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kDisconnected);
+    ib_uverbs_query_qp_resp attributes{};
+    ASSERT_EQ(pair.active.context.query_qp(pair.active.qp.handle, attributes), 0);
+    EXPECT_EQ(attributes.qp_state, 6) << "VERBS-56";
+}
+
+TEST(Connect, DestroyingAnEstablishedIdAbortsTheStream) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    ASSERT_EQ(pair.active.cm.destroy_id(pair.active.id), 0);
+    const auto order = pair.active.context.next_order();
+    ASSERT_TRUE(order);
+    EXPECT_EQ(order->type, unsigned{SWRNIC_DOWN_QP_ERROR});
+    EXPECT_EQ(pair.active.context.report(SWRNIC_UP_QP_CLOSED, pair.active.qp.qpn, SWRNIC_CLOSE_ERROR), 0);
+}
+
+TEST(Connect, SameQpAgainAfterReset) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    ASSERT_EQ(pair.active.context.report(SWRNIC_UP_QP_CLOSED, pair.active.qp.qpn), 0);
+    ASSERT_TRUE(pair.active.cm.event());
+    ASSERT_EQ(pair.active.context.modify_qp(pair.active.qp.handle, 0), 0);
+    ASSERT_EQ(pair.active.context.modify_qp(pair.active.qp.handle, 1), 0);
+    const std::uint32_t again = pair.active.cm.create_id(2);
+    ASSERT_TRUE(pair.active.cm.resolve_to_loopback(again, pair.port));
+    EXPECT_EQ(pair.active.cm.connect(again, pair.active.qp.qpn), 0);
+    const auto request = pair.passive.cm.event();
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->event, kConnectRequest);
+}
+
+TEST(Connect, ListenerPortIsFreeForTheNextWhileConnectionsLive) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    ASSERT_EQ(pair.passive.cm.destroy_id(pair.listener), 0);
+    const std::uint32_t next = pair.passive.cm.create_id(5);
+    const sockaddr_in same = loopback(pair.port);
+    EXPECT_EQ(pair.passive.cm.bind(next, reinterpret_cast<const sockaddr*>(&same), sizeof(same)), 0);
+    EXPECT_EQ(pair.passive.cm.listen(next), 0) << "perftest listens twice on its port";
+    const std::uint32_t third = pair.passive.cm.create_id(6);
+    const int bound = pair.passive.cm.bind(third, reinterpret_cast<const sockaddr*>(&same), sizeof(same));
+    EXPECT_EQ(bound == 0 ? pair.passive.cm.listen(third) : bound, EADDRINUSE);
+}
+
+}  // namespace
+}  // namespace swrnic::test

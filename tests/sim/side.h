@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// One end of the simulated stream: memory in zones, a Qp, and the drive loop that engine/drive.cpp has around it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/core/qp.h"
+#include "sim/observer.h"
+
+namespace swrnic::engine::sim {
+
+class SimRandom final : public RandomSource {
+  public:
+    explicit SimRandom(std::uint64_t seed) : rng_(seed) {}
+    std::uint32_t next32() override { return static_cast<std::uint32_t>(rng_.next() >> 32); }
+
+  private:
+    Rng rng_;
+};
+
+struct Range {  // octets of a side's arena
+    std::size_t offset;
+    std::uint32_t length;
+};
+
+struct Region {
+    Range at;
+    std::uint64_t to;
+    std::uint32_t stag, rights;
+    std::uint64_t to_of(std::size_t offset) const { return to + (offset - at.offset); }
+};
+
+// A request of the send queue and what it has to bring about.
+struct Op {
+    std::uint64_t wr_id;
+    WrOpcode opcode;
+    bool signaled;
+    Bytes payload;                  // what arrives: at the peer, for a Read here
+    std::vector<Range> sink;        // kWrite: in the peer's arena; kRead: in ours
+    std::uint32_t invalidated = 0;  // STag at the peer
+    bool certain = false;           // is in memory for sure
+};
+
+struct Receive {
+    std::uint64_t wr_id;
+    std::vector<Range> sink;
+    std::uint32_t capacity;
+    bool certain = false;
+};
+
+struct Limits {
+    std::uint32_t sq, rq, send_sge, recv_sge, max_inline, cq;
+    bool sig_all;
+};
+
+class Side {
+  public:
+    static constexpr std::uint32_t kPd = 5;
+
+    Side(int number, Rng& rng, std::size_t zone, const Limits& limits);
+
+    // ---- the stream
+    void connect(const StreamParameters& parameters, std::unique_ptr<Transport> transport);
+    void drive_rx();
+    void drive_tx();
+    void disconnect();
+    void abort();
+    void finish(CloseReason reason);
+    void give_up_waiting();
+    void flush();  // of what was posted after the end
+    bool connected() const { return qp->connected(); }
+
+    // ---- completions; checks what must always hold
+    void poll();
+    void expect_all_completed();
+
+    // Room in a zone that nothing else uses; false when it is used up.
+    bool take(Range& zone, std::uint32_t length, Range& out);
+    const Region& region_of(std::size_t offset) const;
+    Sge sge(const Range& range) const;
+
+    const int number;
+    Rng& rng;
+    const Limits limits;
+    Bytes arena, initial;
+    Range source{}, target{}, inbox{}, invalid{};  // zones; what is left of the last three
+    Range target_zone{}, inbox_zone{}, invalid_zone{};
+    std::vector<Region> regions;
+
+    PassPool passes;
+    SimRandom random;
+    MemoryTable memory{passes, random};
+    Cq send_cq, recv_cq;
+    std::unique_ptr<Qp> qp;
+    Outbox outbox;
+
+    std::deque<Op> ops;  // of this life of the stream, in order
+    std::deque<Receive> receives;
+    std::size_t ops_done = 0, receives_done = 0;  // taken from the CQ, or passed over unsignalled
+    bool send_failed = false, recv_failed = false;
+    std::uint64_t stalls = 0;
+    bool fin_sent = false, lost = false;
+
+    // Called for each good completion.
+    Side* peer = nullptr;
+    StreamTruth* truth = nullptr;
+    bool only_flush = true;  // no request of ours fails by itself
+    bool strict = true;      // nobody lies and nothing is corrupted: what completes is right
+    unsigned scarcity = 0;   // percent of the engine's larger allocations that fail
+
+  private:
+    void collect(Pass& pass);
+    void send_completed(const WorkCompletion& completion);
+    void receive_completed(const WorkCompletion& completion);
+    void expect_placed(const Bytes& payload, const std::vector<Range>& sink, const Bytes& in, const char* what);
+};
+
+}  // namespace swrnic::engine::sim

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The module as swrnicd sees it: an event file, and requests and memory by name. One QP.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <swrnic-abi.h>
+#include <swrnic-serve.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "calls.h"
+
+namespace swrnic::daemon::test {
+
+using Bytes = std::vector<std::byte>;
+inline constexpr std::uint64_t kTo = 0x5000;  // where STags begin
+
+class FakeKernel {
+  public:
+    explicit FakeKernel(std::uint32_t number) : qpn(number) {
+        std::array<int, 2> ends{};
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+        ours_ = ends[0];
+        event_fd = ends[1];
+    }
+    ~FakeKernel() { leave(); }
+    FakeKernel(const FakeKernel&) = delete;
+    FakeKernel& operator=(const FakeKernel&) = delete;
+
+    // ---- what a consumer does
+    std::uint64_t post(std::uint32_t queue, swrnic_wqe wqe, Bytes memory = {}) {
+        {
+            const std::lock_guard hold(mutex_);
+            Ring& ring = rings_[queue];
+            wqe.sequence = ring.wqes.size();
+            wqe.length = static_cast<std::uint32_t>(memory.size());
+            ring.wqes.push_back(wqe);
+            things_[{queue, wqe.sequence}] = std::move(memory);
+        }
+        tell({.type = SWRNIC_DOWN_QP_WORK, .qpn = qpn, .u = {}});
+        return wqe.sequence;
+    }
+    void add_stag(std::uint32_t stag, Bytes memory) {
+        const std::lock_guard hold(mutex_);
+        things_[{SWRNIC_NAME_TAGGED, stag}] = std::move(memory);
+    }
+    void remove(std::uint32_t kind, std::uint64_t id) {
+        const std::lock_guard hold(mutex_);
+        things_.erase({kind, id});
+    }
+    Bytes memory(std::uint32_t kind, std::uint64_t id) {
+        const std::lock_guard hold(mutex_);
+        return things_[{kind, id}];
+    }
+
+    // ---- the event file
+    void tell(const swrnic_down& record) {
+        EXPECT_EQ(::send(ours_, &record, sizeof record, MSG_NOSIGNAL), ssize_t{sizeof record});
+    }
+    void connect(int fd, std::uint8_t role) {
+        swrnic_down record{.type = SWRNIC_DOWN_QP_CONNECTED, .qpn = qpn, .u = {}};
+        record.u.connected.fd = fd;
+        record.u.connected.role = role;
+        record.u.connected.mpa_rev = 2;
+        record.u.connected.ird = record.u.connected.ord = 4;
+        tell(record);
+    }
+    // The next record that is not of counters.
+    swrnic_up heard() {
+        for (;;) {
+            pollfd ready{ours_, POLLIN, 0};
+            if (::poll(&ready, 1, 10'000) != 1) break;
+            std::array<swrnic_up, SWRNIC_COUNTERS> records{};
+            if (::recv(ours_, records.data(), sizeof records, 0) <= 0) break;
+            if (records[0].type != SWRNIC_UP_COUNTED) return records[0];
+        }
+        ADD_FAILURE() << "the daemon says nothing";
+        return {};
+    }
+    void leave() {
+        if (ours_ >= 0) ::close(ours_);
+        ours_ = -1;
+    }
+
+    // The first `count` completions, when they are there.
+    std::vector<swrnic_done> completed(std::size_t count) {
+        std::unique_lock hold(mutex_);
+        EXPECT_TRUE(news_.wait_for(hold, std::chrono::seconds(10), [&] { return done_.size() >= count; }));
+        return done_;
+    }
+    std::vector<std::uint64_t> executed() {
+        const std::lock_guard hold(mutex_);
+        return executed_;
+    }
+
+    int call(unsigned long request, void* argument) {
+        const std::lock_guard hold(mutex_);
+        switch (request) {
+            case SWRNIC_IOC_QP_INFO: {
+                auto& info = *static_cast<swrnic_qp_info*>(argument);
+                if (info.qpn != qpn) return EINVAL;
+                info.access = 7;  // local write, remote write and read
+                info.max_send_wr = info.max_recv_wr = 128;
+                return 0;
+            }
+            case SWRNIC_IOC_FETCH:
+                return fetch(*static_cast<swrnic_fetch*>(argument));
+            case SWRNIC_IOC_COPY:
+                return copy(*static_cast<swrnic_copy*>(argument));
+            case SWRNIC_IOC_CHECK: {
+                auto& check = *static_cast<swrnic_check*>(argument);
+                check.error = find(check.name).empty() ? SWRNIC_NAME_INVALID_STAG : SWRNIC_NAME_OK;
+                return 0;
+            }
+            case SWRNIC_IOC_EXECUTE:
+                executed_.push_back(static_cast<swrnic_execute*>(argument)->sequence);
+                return 0;
+            case SWRNIC_IOC_INVALIDATE: {
+                auto& invalidate = *static_cast<swrnic_invalidate*>(argument);
+                const bool there = things_.erase({SWRNIC_NAME_TAGGED, invalidate.stag}) != 0;
+                invalidate.error = there ? SWRNIC_NAME_OK : SWRNIC_NAME_INVALID_STAG;
+                return 0;
+            }
+            case SWRNIC_IOC_COMPLETE: {
+                auto& complete = *static_cast<swrnic_complete*>(argument);
+                const auto* from = pointer<const swrnic_done>(complete.done);
+                done_.insert(done_.end(), from, from + complete.count);
+                news_.notify_all();
+                return 0;
+            }
+            default:
+                return ENOTTY;
+        }
+    }
+
+    const std::uint32_t qpn;
+    int event_fd;  // the daemon's end
+
+  private:
+    struct Ring {
+        std::vector<swrnic_wqe> wqes;
+        std::size_t fetched = 0;
+    };
+    template <typename Type>
+    static Type* pointer(std::uint64_t from) {
+        return reinterpret_cast<Type*>(static_cast<std::uintptr_t>(from));
+    }
+    int fetch(swrnic_fetch& fetch) {
+        Ring& ring = rings_[fetch.queue];
+        fetch.count = 0;
+        while (fetch.count < fetch.max && ring.fetched < ring.wqes.size())
+            pointer<swrnic_wqe>(fetch.wqes)[fetch.count++] = ring.wqes[ring.fetched++];
+        return 0;
+    }
+    std::span<std::byte> find(const swrnic_name& name) {
+        const auto found = things_.find({name.kind, name.id});
+        if (found == things_.end() || name.length == 0) return {};
+        const std::uint64_t offset = name.offset - (name.kind == SWRNIC_NAME_TAGGED ? kTo : 0);
+        if (offset > found->second.size() || name.length > found->second.size() - offset) return {};
+        return std::span(found->second).subspan(offset, name.length);
+    }
+    int copy(swrnic_copy& copy) {
+        auto* memory = pointer<std::byte>(copy.memory);
+        for (std::uint32_t i = 0; i < copy.count; ++i) {
+            const std::span<std::byte> at = find(pointer<const swrnic_name>(copy.names)[i]);
+            copy.error = at.empty() ? SWRNIC_NAME_INVALID_STAG : SWRNIC_NAME_OK;
+            if (at.empty()) return 0;
+            if (copy.direction == SWRNIC_COPY_IN) {
+                std::memcpy(memory, at.data(), at.size());
+            } else {
+                std::memcpy(at.data(), memory, at.size());
+            }
+            memory += at.size();
+        }
+        return 0;
+    }
+
+    int ours_ = -1;
+    std::mutex mutex_;
+    std::condition_variable news_;
+    std::array<Ring, 2> rings_;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, Bytes> things_;
+    std::vector<swrnic_done> done_;
+    std::vector<std::uint64_t> executed_;
+};
+
+class FakeCalls final : public Calls {
+  public:
+    explicit FakeCalls(FakeKernel& kernel) : kernel_(kernel) {}
+    int call(unsigned long request, void* argument) override { return kernel_.call(request, argument); }
+
+  private:
+    FakeKernel& kernel_;
+};
+
+}  // namespace swrnic::daemon::test

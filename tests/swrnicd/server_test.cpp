@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Two daemons' devices, joined by TCP, each on a kernel that is not there.
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+
+#include <memory>
+
+#include "fake_kernel.h"
+
+namespace swrnic::daemon::test {
+
+namespace {
+
+constexpr std::uint32_t kStag = 0x1234;
+
+Bytes octets(std::size_t length, unsigned seed) {
+    Bytes made(length);
+    for (std::size_t i = 0; i < length; ++i)
+        made[i] = static_cast<std::byte>(i * 7 + i / 251 + seed);
+    return made;
+}
+
+swrnic_wqe of(std::uint16_t opcode, std::uint32_t stag = 0, std::uint64_t to = 0) {
+    swrnic_wqe wqe{};
+    wqe.opcode = opcode;
+    wqe.remote_stag = stag;
+    wqe.remote_to = to;
+    return wqe;
+}
+
+// Both ends of a TCP connection.
+std::array<int, 2> tcp_pair() {
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(listener, 1), 0);
+    EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    const int one = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(one, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::fcntl(one, F_SETFL, O_NONBLOCK), 0);
+    const int two = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    ::close(listener);
+    return {one, two};
+}
+
+class ServerTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        for (std::size_t i = 0; i < 2; ++i) {
+            servers[i] = Server::create({}, "swr" + std::to_string(i), kernels[i]->event_fd,
+                                        std::make_unique<FakeCalls>(*kernels[i]), gone_fd);
+            ASSERT_NE(servers[i], nullptr);
+        }
+    }
+    void TearDown() override {
+        for (auto& server : servers)
+            server.reset();
+        ::close(gone_fd);
+    }
+    void connect() {
+        const auto [one, two] = tcp_pair();
+        a.connect(one, SWRNIC_ROLE_INITIATOR);
+        b.connect(two, SWRNIC_ROLE_RESPONDER);
+        for (FakeKernel* kernel : {&a, &b}) {
+            const swrnic_up ready = kernel->heard();
+            EXPECT_EQ(ready.type, std::uint32_t{SWRNIC_UP_QP_READY});
+            EXPECT_EQ(ready.id, kernel->qpn);
+        }
+    }
+
+    const int gone_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    FakeKernel a{0x111}, b{0x222};
+    std::array<FakeKernel*, 2> kernels{&a, &b};
+    std::array<std::unique_ptr<Server>, 2> servers;
+};
+
+TEST_F(ServerTest, WhatWasPostedBeforeTheConnectionIsDoneAfterIt) {
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(100'000));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(70'000, 1));
+    connect();
+    const auto received = b.completed(1);
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_EQ(received[0].queue, std::uint32_t{SWRNIC_QUEUE_RECV});
+    EXPECT_EQ(received[0].status, 0u);
+    EXPECT_EQ(received[0].length, 70'000u);
+    Bytes came = b.memory(SWRNIC_NAME_RECV, 0);
+    came.resize(70'000);
+    EXPECT_EQ(came, octets(70'000, 1));
+}
+
+TEST_F(ServerTest, AllKindsOfRequestsCompleteInOrder) {
+    b.add_stag(kStag, Bytes(50'000));
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(8));
+    connect();
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_LOCAL));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_WRITE, kStag, kTo), octets(50'000, 2));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_READ, kStag, kTo + 10), Bytes(40'000));
+    swrnic_wqe fenced = of(SWRNIC_WQE_SEND_INV, kStag);
+    fenced.flags = SWRNIC_WQE_FENCE | SWRNIC_WQE_SOLICITED;
+    a.post(SWRNIC_QUEUE_SEND, fenced, octets(8, 3));
+    const auto done = a.completed(4);
+    ASSERT_EQ(done.size(), 4u);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(done[i].sequence, i);
+        EXPECT_EQ(done[i].queue, std::uint32_t{SWRNIC_QUEUE_SEND});
+        EXPECT_EQ(done[i].status, 0u);
+    }
+    EXPECT_EQ(a.executed(), std::vector<std::uint64_t>{0});
+    const Bytes written = octets(50'000, 2);
+    EXPECT_EQ(a.memory(SWRNIC_NAME_SEND, 2), Bytes(written.begin() + 10, written.begin() + 40'010));
+    const auto received = b.completed(1);
+    EXPECT_EQ(received[0].flags, SWRNIC_DONE_INVALIDATED | SWRNIC_DONE_SOLICITED);
+    EXPECT_EQ(received[0].invalidated, kStag);
+    EXPECT_TRUE(b.memory(SWRNIC_NAME_TAGGED, kStag).empty());
+}
+
+TEST_F(ServerTest, ManyRequestsAreFetchedAndReportedInTheirOrder) {
+    constexpr std::uint64_t kMany = 100;  // more than one FETCH takes
+    for (std::uint64_t i = 0; i < kMany; ++i)
+        b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    for (std::uint64_t i = 0; i < kMany; ++i)
+        a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(16, static_cast<unsigned>(i)));
+    connect();
+    const auto received = b.completed(kMany);
+    ASSERT_EQ(received.size(), kMany);
+    for (std::uint64_t i = 0; i < kMany; ++i) {
+        EXPECT_EQ(received[i].sequence, i);
+        EXPECT_EQ(b.memory(SWRNIC_NAME_RECV, i), octets(16, static_cast<unsigned>(i)));
+    }
+}
+
+TEST_F(ServerTest, AnErrorIsReportedOnceAndTheRestIsLeftToTheModule) {
+    connect();
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_READ, kStag, kTo), Bytes(16));  // no such STag
+    const swrnic_up closed = a.heard();
+    EXPECT_EQ(closed.type, std::uint32_t{SWRNIC_UP_QP_CLOSED});
+    EXPECT_EQ(closed.aux, std::uint32_t{SWRNIC_CLOSE_ERROR});
+    EXPECT_EQ(b.heard().type, std::uint32_t{SWRNIC_UP_QP_CLOSED});
+    const auto done = a.completed(1);
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].status, static_cast<std::uint32_t>(engine::WcStatus::kRemAccessErr));
+    EXPECT_TRUE(b.completed(0).empty());  // its receive was flushed
+}
+
+TEST_F(ServerTest, AQpIsMadeAnewAfterItsEnd) {
+    for (int i = 0; i < 3; ++i) {
+        connect();
+        a.tell({.type = SWRNIC_DOWN_QP_DISCONNECT, .qpn = a.qpn, .u = {}});
+        for (FakeKernel* kernel : {&a, &b}) {
+            const swrnic_up closed = kernel->heard();
+            EXPECT_EQ(closed.type, std::uint32_t{SWRNIC_UP_QP_CLOSED});
+            EXPECT_EQ(closed.aux, std::uint32_t{SWRNIC_CLOSE_GRACEFUL});
+        }
+    }
+}
+
+TEST_F(ServerTest, AQpThatTheModuleDoesNotKnowIsClosed) {
+    const auto [one, two] = tcp_pair();
+    swrnic_down record{.type = SWRNIC_DOWN_QP_CONNECTED, .qpn = 0x999, .u = {}};
+    record.u.connected.fd = one;
+    a.tell(record);
+    const swrnic_up closed = a.heard();
+    EXPECT_EQ(closed.type, std::uint32_t{SWRNIC_UP_QP_CLOSED});
+    EXPECT_EQ(closed.id, 0x999u);
+    ::close(two);
+}
+
+TEST_F(ServerTest, ADeviceThatHasGoneIsToldOf) {
+    EXPECT_FALSE(servers[0]->gone());
+    a.leave();
+    pollfd ready{gone_fd, POLLIN, 0};
+    ASSERT_EQ(::poll(&ready, 1, 10'000), 1);
+    EXPECT_TRUE(servers[0]->gone());
+    EXPECT_FALSE(servers[1]->gone());
+}
+
+}  // namespace
+
+}  // namespace swrnic::daemon::test

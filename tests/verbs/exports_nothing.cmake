@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE exported COMMAND_ERROR_IS_FATAL ANY)
+string(STRIP "${exported}" exported)
+if(exported)
+    message(FATAL_ERROR "${LIBRARY} exports:\n${exported}")
+endif()
+execute_process(COMMAND ${NM} -D --undefined-only ${LIBRARY} OUTPUT_VARIABLE wanted COMMAND_ERROR_IS_FATAL ANY)
+if(NOT wanted MATCHES "verbs_register_driver_[0-9]+")
+    message(FATAL_ERROR "${LIBRARY} registers no driver: is it the provider?")
+endif()

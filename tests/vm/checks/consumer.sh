@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A consumer in the kernel and swrnicd: each kind of request between two QPs, both ways, with what must change changed and nothing else;
+# regions that end when they are invalidated; ends by disconnect and by drain.
+# shellcheck shell=bash
+. /functions
+
+command -v swrnicd >/dev/null || die "swrnicd is not built"
+modprobe -a swrnic ib_uverbs || die "modprobe"
+make_device swr0 dummy0 192.0.2.1/24
+
+parameter() { cat /sys/module/consumer/parameters/"$1"; }
+consumer_done() { [ "$(parameter verdict)" != 0 ]; }
+serving() { grep -q ': serving$' /tmp/swrnicd; }
+
+SWRNIC_LOG=info swrnicd >/tmp/swrnicd 2>&1 &
+daemon=$!
+until_true 20 serving || die "swrnicd serves not: $(tail -n 5 /tmp/swrnicd)"
+modprobe consumer patient=1 rounds=20 hold_ms=8000 || die "modprobe consumer"
+until_true 200 consumer_done || die "the consumer hangs after $(parameter rounds_done) rounds: $(tail -n 5 /tmp/swrnicd)"
+[ "$(parameter verdict)" = 1 ] || die "the consumer: $(dmesg | grep consumer: | tail -n 5) $(tail -n 5 /tmp/swrnicd)"
+# Of each side: four registrations and invalidations before, one after; a Write, a Read, four Sends, four receives.
+[ "$(parameter good)" = $((20 * 2 * 15)) ] || die "$(parameter good) completions with success"
+[ "$(parameter bad)" = $((20 * 2 * 4)) ] || die "$(parameter bad) completions without: what was left in the receive queues"
+rmmod consumer
+
+# The daemon stands still while requests are under way that the consumer waits for without a limit of its own: they end. Then it goes on.
+more_rounds() { [ "$(parameter rounds_done)" -gt "$1" ]; }
+more_good() { [ "$(parameter good)" -gt "$1" ]; }
+is_paused() { [ "$(parameter paused)" = Y ]; }
+modprobe consumer rounds=100000 hold_ms=600000 pause_ms=$((3000 * SLOW)) || die "modprobe consumer"
+until_true 60 is_paused || die "no connection"
+kill -STOP $daemon
+at=$(parameter rounds_done)
+until_true 60 more_rounds "$at" || die "the consumer waits for a daemon that stands still"
+dmesg | grep -q 'stands still' || die "the log does not say that it stands still"
+kill -CONT $daemon
+echo 0 >/sys/module/consumer/parameters/pause_ms
+until_true 90 more_good $(($(parameter good) + 30)) || die "it does not go on: $(tail -n 5 /tmp/swrnicd)"
+rmmod consumer
+kill $daemon
+wait $daemon || die "swrnicd ended with $?: $(tail -n 5 /tmp/swrnicd)"
+nothing_left
+rdma link del swr0 && rmmod swrnic || die "something holds the module"
+echo passed

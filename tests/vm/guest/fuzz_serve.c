@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A hostile daemon for the QPs of consumers in the kernel: fuzz_serve DEVICE SECONDS [SEED]. It serves, takes every stream, and
+ * says what it likes: right, nearly right, wrong, from several threads. What the consumer's memory says of it, consumer.ko tells.
+ * 0: every answer was one of those that the contract knows, and all kinds of calls have succeeded and have been refused.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "event_file.h"
+#include "swrnic-serve.h"
+
+#define THREADS 3
+#define QPS 16
+#define KNOWN 64
+#define STAGS 6 /* a consumer tells two of each side */
+#define ROOM 65536
+
+enum kind { FETCH, COPY_SEND, COPY_RECV, COPY_TAGGED, CHECK, EXECUTE, INVALIDATE, COMPLETE, INFO, KINDS };
+static const char *const kinds[] = { "fetch",	"copy of a request", "copy to a receive", "tagged copy", "check",
+				     "execute", "invalidate",	     "complete",	  "info" };
+
+struct known {
+	uint32_t qpn;
+	int fd;
+	unsigned int nr[2];
+	struct swrnic_wqe wqes[2][KNOWN];
+	uint64_t done[2]; /* what is to be completed next, as far as we know */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known qps[QPS];
+static unsigned int next_qp;
+static uint32_t stags[STAGS];
+static uint64_t tos[STAGS];
+static unsigned int next_stag;
+static int file;
+static unsigned long succeeded[KINDS], refused[KINDS];
+static volatile bool over;
+
+static void die(const char *what, long detail)
+{
+	printf("FAILED: %s: %ld\n", what, detail);
+	fflush(stdout);
+	_exit(1);
+}
+
+/* ---- what to say ------------------------------------------------------------------------------------------------------- */
+
+struct dice {
+	uint64_t state;
+	char *memory; /* ROOM, and then nothing */
+};
+
+static uint64_t roll(struct dice *dice)
+{
+	dice->state ^= dice->state << 13;
+	dice->state ^= dice->state >> 7;
+	dice->state ^= dice->state << 17;
+	return dice->state;
+}
+
+static bool one_in(struct dice *dice, unsigned int n)
+{
+	return roll(dice) % n == 0;
+}
+
+static uint64_t strange(struct dice *dice)
+{
+	static const uint64_t values[] = {
+		0,	    1,		 2,	     4095,  4096,      4097,	     0x7fffffff,	 0x80000000,
+		0xffffffff, 0x100000000, 1ULL << 63, ~0ULL, ~0ULL - 1, ~0ULL - 4095, 0xffff888000000000, 0xffffffff81000000
+	};
+
+	return one_in(dice, 8) ? roll(dice) : values[roll(dice) % (sizeof(values) / sizeof(*values))] + roll(dice) % 3 - 1;
+}
+
+static struct known some_qp(struct dice *dice)
+{
+	struct known qp;
+
+	pthread_mutex_lock(&lock);
+	/* Mostly one of the two that live. */
+	qp = qps[one_in(dice, 8) ? roll(dice) % QPS : (next_qp + QPS - 1 - roll(dice) % 2) % QPS];
+	pthread_mutex_unlock(&lock);
+	if (one_in(dice, 50))
+		qp.qpn = strange(dice);
+	return qp;
+}
+
+static void *some_memory(struct dice *dice, uint64_t length)
+{
+	if (length <= ROOM && !one_in(dice, 30))
+		return dice->memory + ROOM - length;
+	return one_in(dice, 3) ? NULL : one_in(dice, 2) ? dice->memory + ROOM - 8 : (void *)strange(dice);
+}
+
+/* ---- saying it --------------------------------------------------------------------------------------------------------- */
+
+/* 0, or the error, which must be one that the contract knows. */
+static int call(enum kind kind, unsigned long command, void *argument)
+{
+	int error = ioctl(file, command, argument) ? errno : 0;
+
+	if (error && error != EINVAL && error != EFAULT && error != EIO && error != EINTR)
+		die(kinds[kind], error);
+	__atomic_add_fetch(error ? &refused[kind] : &succeeded[kind], 1, __ATOMIC_RELAXED);
+	return error;
+}
+
+static void remember(const struct swrnic_wqe *wqe)
+{
+	stags[next_stag % STAGS] = wqe->remote_stag;
+	tos[next_stag++ % STAGS] = wqe->remote_to;
+}
+
+static void fetch(uint32_t qpn, uint32_t queue, uint32_t max)
+{
+	struct swrnic_wqe wqes[16];
+	struct swrnic_fetch fetch = { qpn, queue, (uintptr_t)wqes, max, 0 };
+	unsigned int i, j;
+
+	if (max > 16)
+		fetch.wqes = 16; /* it must not take what it cannot tell */
+	if (call(FETCH, SWRNIC_IOC_FETCH, &fetch))
+		return;
+	if (fetch.count > max)
+		die("more than asked for", fetch.count);
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < QPS; i++) {
+		if (qps[i].qpn != qpn)
+			continue;
+		for (j = 0; j < fetch.count && qps[i].nr[queue] < KNOWN; j++) {
+			qps[i].wqes[queue][qps[i].nr[queue]++] = wqes[j];
+			if (wqes[j].remote_to)
+				remember(&wqes[j]);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void some_name(struct dice *dice, const struct known *qp, struct swrnic_name *name, const struct swrnic_wqe **wqe)
+{
+	unsigned int queue = roll(dice) % 2, i;
+
+	*wqe = NULL;
+	memset(name, 0, sizeof(*name));
+	name->kind = one_in(dice, 3) ? SWRNIC_NAME_TAGGED : queue;
+	if (name->kind == SWRNIC_NAME_TAGGED) {
+		i = roll(dice) % STAGS;
+		name->id = stags[i];
+		name->length = 1 + roll(dice) % (one_in(dice, 2) ? 1000 : 12000);
+		name->offset = tos[i] + roll(dice) % (one_in(dice, 2) ? 1000 : 9000);
+	} else if (qp->nr[queue]) {
+		*wqe = &qp->wqes[queue][roll(dice) % qp->nr[queue]];
+		name->id = (*wqe)->sequence;
+		name->offset = (*wqe)->length ? roll(dice) % (*wqe)->length : 0;
+		name->length = 1 + roll(dice) % ((*wqe)->length - name->offset + 1);
+	}
+	if (one_in(dice, 6))
+		name->offset = strange(dice);
+	if (one_in(dice, 6))
+		name->length = strange(dice);
+	if (one_in(dice, 12))
+		name->id = strange(dice), *wqe = NULL;
+	if (one_in(dice, 40))
+		name->kind = strange(dice), *wqe = NULL;
+}
+
+static void copy(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	struct swrnic_name names[3];
+	const struct swrnic_wqe *wqe, *first = NULL;
+	struct swrnic_copy copy = { .qpn = qp.qpn, .direction = roll(dice) % 2, .names = (uintptr_t)names };
+	uint64_t length = 0;
+	enum kind kind;
+	unsigned int i;
+
+	copy.count = 1 + roll(dice) % 3;
+	for (i = 0; i < copy.count; i++) {
+		some_name(dice, &qp, &names[i], &wqe);
+		first = i ? first : wqe;
+		length += names[i].length;
+	}
+	kind = names[0].kind == SWRNIC_NAME_SEND ? COPY_SEND : names[0].kind == SWRNIC_NAME_RECV ? COPY_RECV : COPY_TAGGED;
+	copy.memory = (uintptr_t)some_memory(dice, length);
+	if (one_in(dice, 50))
+		copy.count = strange(dice);
+	if (one_in(dice, 50))
+		copy.direction = strange(dice);
+	if (call(kind, SWRNIC_IOC_COPY, &copy))
+		return;
+	if (copy.error > SWRNIC_NAME_BOUNDS)
+		die("no such error", copy.error);
+	__atomic_add_fetch(copy.error ? &refused[kind] : &succeeded[kind], 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&succeeded[kind], 1, __ATOMIC_RELAXED);
+	if (!copy.error && copy.count == 1 && first && names[0].offset + names[0].length > first->length)
+		die("copied past the end of a request", names[0].kind);
+}
+
+static void check(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	struct swrnic_check check = { .qpn = qp.qpn, .direction = roll(dice) % 2 };
+	const struct swrnic_wqe *wqe;
+
+	some_name(dice, &qp, &check.name, &wqe);
+	if (one_in(dice, 50))
+		check.reserved = 1;
+	call(CHECK, SWRNIC_IOC_CHECK, &check);
+}
+
+static void execute(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	struct swrnic_execute execute = { .qpn = qp.qpn,
+					  .sequence = one_in(dice, 8) ? strange(dice) : roll(dice) % (qp.nr[0] + 2) };
+
+	call(EXECUTE, SWRNIC_IOC_EXECUTE, &execute);
+}
+
+static void invalidate(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	struct swrnic_invalidate invalidate = { .qpn = qp.qpn,
+						.stag = one_in(dice, 3) ? strange(dice) : stags[roll(dice) % STAGS] };
+
+	if (one_in(dice, 4)) /* seldom, or there is soon nothing left to be written to */
+		call(INVALIDATE, SWRNIC_IOC_INVALIDATE, &invalidate);
+}
+
+static void finish(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	struct swrnic_done done = { .queue = roll(dice) % 2 };
+	struct swrnic_complete complete = { .qpn = qp.qpn, .count = 1, .done = (uintptr_t)&done };
+	unsigned int i;
+
+	done.sequence = qp.done[done.queue];
+	done.length = one_in(dice, 4) ? strange(dice) : roll(dice) % 1000;
+	if (one_in(dice, 200))
+		done.status = roll(dice) % 30;
+	if (one_in(dice, 20))
+		done.flags = roll(dice) % 8, done.invalidated = stags[roll(dice) % STAGS];
+	if (one_in(dice, 20))
+		done.sequence = strange(dice);
+	if (one_in(dice, 40))
+		complete.count = strange(dice) | 2;
+	if (one_in(dice, 40))
+		complete.done = strange(dice);
+	if (call(COMPLETE, SWRNIC_IOC_COMPLETE, &complete))
+		return;
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < QPS; i++)
+		if (qps[i].qpn == qp.qpn)
+			qps[i].done[done.queue & 1] = done.sequence + 1;
+	pthread_mutex_unlock(&lock);
+}
+
+static void info(struct dice *dice)
+{
+	struct swrnic_qp_info info = { .qpn = some_qp(dice).qpn };
+
+	call(INFO, SWRNIC_IOC_QP_INFO, one_in(dice, 20) ? (void *)strange(dice) : (void *)&info);
+}
+
+static void *hammer(void *argument)
+{
+	struct dice dice = { (uintptr_t)argument | 1, NULL };
+
+	dice.memory = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(dice.memory + ROOM, ROOM, PROT_NONE);
+	memset(dice.memory, 0xa5, ROOM);
+	while (!over) {
+		switch (roll(&dice) % 12) {
+		case 0:
+			fetch(some_qp(&dice).qpn, roll(&dice) % 2, one_in(&dice, 20) ? 1000 : 1 + roll(&dice) % 8);
+			break;
+		case 1:
+			execute(&dice);
+			break;
+		case 2:
+			invalidate(&dice);
+			break;
+		case 3:
+			finish(&dice);
+			break;
+		case 4:
+			check(&dice);
+			break;
+		case 5:
+			info(&dice);
+			break;
+		case 6:
+			if (one_in(&dice, 20)) {
+				int error = ioctl(file, roll(&dice), strange(&dice)) ? errno : 0;
+
+				if (error && error != ENOTTY && error != EFAULT && error != EINVAL && error != EBUSY)
+					die("some other ioctl", error);
+			}
+			break;
+		default:
+			copy(&dice);
+		}
+	}
+	return NULL;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------------ */
+
+static void connected(const struct swrnic_down *record)
+{
+	struct known *qp = &qps[next_qp++ % QPS];
+
+	pthread_mutex_lock(&lock);
+	if (qp->qpn)
+		close(qp->fd);
+	memset(qp, 0, sizeof(*qp));
+	qp->qpn = record->qpn;
+	qp->fd = record->u.connected.fd;
+	pthread_mutex_unlock(&lock);
+	send_up(file, SWRNIC_UP_QP_READY, record->qpn, 0);
+}
+
+static void events(struct dice *dice, int seconds)
+{
+	time_t end = time(NULL) + seconds;
+	struct pollfd poll_for = { file, POLLIN, 0 };
+	struct swrnic_down record;
+
+	while (time(NULL) < end) {
+		if (poll(&poll_for, 1, 100) < 1)
+			continue;
+		if (read(file, &record, sizeof(record)) != sizeof(record))
+			continue;
+		if (record.type == SWRNIC_DOWN_QP_CONNECTED)
+			connected(&record);
+		else if (record.type != SWRNIC_DOWN_QP_WORK && !one_in(dice, 3))
+			send_up(file, SWRNIC_UP_QP_CLOSED, record.qpn, roll(dice) % 3);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct dice dice = { argc > 3 ? strtoull(argv[3], NULL, 0) | 1 : 1, NULL };
+	pthread_t threads[THREADS];
+	unsigned int i;
+
+	if (argc < 3 || !open_device(argv[1]))
+		die("no device", argc);
+	file = find_event_file();
+	if (file < 0 || ioctl(file, SWRNIC_IOC_SERVE))
+		die("it cannot serve", errno);
+	if (!ioctl(file, SWRNIC_IOC_SERVE) || errno != EBUSY)
+		die("it serves twice", errno);
+	puts("serving");
+	fflush(stdout);
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, hammer, (void *)(uintptr_t)(roll(&dice) | 1));
+	events(&dice, atoi(argv[2]));
+	over = true;
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < KINDS; i++) {
+		printf("%-20s %8lu done %8lu refused\n", kinds[i], succeeded[i], refused[i]);
+		if (!succeeded[i] || !refused[i])
+			die("never seen", i);
+	}
+	return 0;
+}

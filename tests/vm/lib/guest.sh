@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What tests/vm/run needs to make a guest. Sourced, not run. Kernels and unpacked packages stay in a cache.
+# shellcheck shell=bash disable=SC2034,SC2154
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/swrnic-vm
+
+skip() {
+    printf 'vm: skipped: %s\n' "$*" >&2
+    exit 77
+}
+fail() {
+    printf 'vm: %s\n' "$*" >&2
+    exit 2
+}
+
+# install_or_skip PACKAGE...: by apt-get where we may, else a clear word.
+install_or_skip() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || skip "not installed, and not root: $*"
+    export DEBIAN_FRONTEND=noninteractive
+    compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null || apt-get update -q >&2
+    apt-get install -y -q --no-install-recommends "$@" >&2 || skip "cannot install: $*"
+}
+
+need_programs() {
+    local missing=()
+    command -v qemu-system-x86_64 >/dev/null || missing+=(qemu-system-x86)
+    [ -x /usr/bin/busybox ] || [ -x /bin/busybox ] || missing+=(busybox-static)
+    command -v cpio >/dev/null || missing+=(cpio)
+    command -v depmod >/dev/null || [ -x /sbin/depmod ] || missing+=(kmod)
+    command -v rping >/dev/null || missing+=(rdmacm-utils)
+    command -v ibv_devinfo >/dev/null || missing+=(ibverbs-utils)
+    command -v ib_write_bw >/dev/null || missing+=(perftest)
+    command -v ip >/dev/null || missing+=(iproute2)
+    [ ${#missing[@]} = 0 ] || install_or_skip "${missing[@]}"
+    PATH=$PATH:/usr/sbin:/sbin
+}
+
+# need_kernel 6.1|6.12: Debian's package, unpacked, never installed. debug: what debug-kernel makes.
+need_kernel() {
+    local meta package directory
+    if [ "$1" = debug ]; then
+        directory=$("$here/debug-kernel") || exit $?
+        release=$(cat "$directory/release") image=$directory/boot/bzImage tree=$directory/root headers=$directory/build
+        return
+    fi
+    case $1 in
+    6.1) meta=linux-image-amd64 ;;
+    6.12) meta=linux-image-6.12-amd64 ;;
+    *) fail "kernel $1? 6.1 or 6.12" ;;
+    esac
+    package=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+    [ -n "$package" ] || skip "apt knows no $meta (bookworm with its security archive is needed)"
+    release=${package#linux-image-}
+    directory=$cache/$package
+    tree=$directory/root
+    headers=/lib/modules/$release/build
+    image=$tree/boot/vmlinuz-$release
+    if [ ! -e "$directory/complete" ]; then
+        rm -rf "$directory"
+        mkdir -p "$directory"
+        (cd "$directory" && apt-get download -q "$package" >&2) || skip "cannot download $package"
+        dpkg -x "$directory"/*.deb "$tree"
+        rm "$directory"/*.deb
+        depmod -b "$tree" "$release"
+        touch "$directory/complete"
+    fi
+}
+
+need_provider() {
+    provider=$(compgen -G "$1/lib/libswrnic-rdmav*.so" | head -n 1) || skip "no provider in $1/lib: build the tree first"
+}
+
+build_module() {
+    [ -e "$headers/Makefile" ] || install_or_skip "linux-headers-$release" make gcc
+    local out
+    out=$cache/module-$release-$(md5sum <<<"$root" | cut -c 1-8) # each working tree its own
+    # Several runs at once use one directory: built by one at a time, and taken away before the next.
+    exec 9>"$out.lock"
+    flock 9
+    make -s -C "$root/kernel-shim/module" KVER="$release" KDIR="$headers" OUT="$out" >&2 9>&- || fail "swrnic.ko does not build for $release"
+    module=$work/swrnic.ko
+    cp "$out/swrnic.ko" "$module"
+    exec 9>&-
+}
+
+install_provider() { # INTO
+    mkdir -p "$1/usr/lib/x86_64-linux-gnu/libibverbs" "$1/etc/libibverbs.d"
+    cp "$provider" "$1/usr/lib/x86_64-linux-gnu/libibverbs/"
+    echo 'driver swrnic' >"$1/etc/libibverbs.d/swrnic.driver"
+    copy_libraries "$1" "$provider"
+}
+
+# copy_libraries INTO FILE...: what ldd says that they need, under the names that they ask for.
+copy_libraries() {
+    local into=$1 library
+    shift
+    ldd "$@" 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^\t\(\/lib[^ ]*\) .*/\1/p' | sort -u | while read -r library; do
+        mkdir -p "$into$(dirname "$library")"
+        [ -e "$into$library" ] || cp -L "$library" "$into$library"
+    done
+}
+
+guest_programs=(bash ip rdma tc ss ibv_devices ibv_devinfo rping ucmatose rstream rcopy udaddy cmtime
+    ib_write_bw ib_write_lat ib_send_bw ib_send_lat ib_read_bw ib_read_lat qperf strace)
+guest_modules=(ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm libcrc32c crc32c_generic virtio_console virtio_pci e1000 veth dummy
+    macvlan 8021q)
+
+more_programs=() # that run was asked for
+
+# make_base MODULES: all of the guest that does not change between runs, as one archive in the cache.
+make_base() {
+    local wanted=("${guest_modules[@]}") found=() program directory archive module file
+    read -r -a more <<<"$1"
+    wanted+=("${more[@]}")
+    for program in "${more_programs[@]}"; do
+        command -v "$program" >/dev/null || install_or_skip "$program"
+    done
+    for program in "${guest_programs[@]}" "${more_programs[@]}"; do
+        file=$(command -v "$program") && found+=("$(readlink -f "$file")=$program")
+    done
+    archive=$cache/base-$release-$(printf '%s\n' "${wanted[@]}" "${found[@]}" "$(stat -c '%Y %s' "${found[@]%%=*}" /usr/bin/busybox \
+        "$here/lib/guest.sh" "$tree" 2>/dev/null)" | md5sum | cut -c 1-12).cpio
+    base=$archive
+    [ ! -e "$archive" ] || return 0
+    directory=$work/base
+    mkdir -p "$directory"/{bin,sbin,etc,dev,proc,sys,tmp,run,root,usr/bin,usr/sbin,var/run/netns,lib/modules}
+    cp "$(command -v busybox)" "$directory/bin/busybox"
+    for program in $("$directory/bin/busybox" --list); do
+        [ -e "$directory/bin/$program" ] || ln -s busybox "$directory/bin/$program"
+    done
+    for file in "${found[@]}"; do
+        rm -f "$directory/bin/${file#*=}"
+        cp -L "${file%%=*}" "$directory/bin/${file#*=}"
+    done
+    for program in kmod modprobe depmod rmmod insmod lsmod; do # the kernel asks for /sbin/modprobe
+        cp -L "$(command -v kmod)" "$directory/bin/kmod"
+        [ "$program" = kmod ] || ln -sf ../bin/kmod "$directory/sbin/$program"
+        [ "$program" = kmod ] || ln -sf kmod "$directory/bin/$program"
+    done
+    copy_libraries "$directory" "${found[@]%%=*}" "$(command -v kmod)"
+    printf '%s\n' root:x:0:0:root:/root:/bin/sh user:x:1000:1000::/tmp:/bin/sh _rpc:x:101:1000::/run/rpcbind:/bin/false >"$directory/etc/passwd"
+    printf 'root:x:0:\nuser:x:1000:\n' >"$directory/etc/group"
+    echo '127.0.0.1 localhost' >"$directory/etc/hosts"
+    printf 'tcp 6 TCP\nudp 17 UDP\n' >"$directory/etc/protocols"
+    for module in "${wanted[@]}"; do
+        modprobe -d "$tree" -S "$release" --show-depends "$module" 2>/dev/null || fail "kernel $release has no module $module"
+    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u | while read -r file; do
+        file=${file#"$tree"}
+        mkdir -p "$directory$(dirname "$file")"
+        cp "$tree$file" "$directory$file"
+    done
+    cp "$tree/lib/modules/$release"/modules.{order,builtin,builtin.modinfo} "$directory/lib/modules/$release/"
+    (cd "$directory" && find . | cpio --quiet -o -H newc) >"$archive.new"
+    mv "$archive.new" "$archive"
+    rm -rf "$directory"
+}
+
+# What the kernel says when it is in trouble. Out-of-tree and unsigned modules taint; that is expected.
+bad_lines='BUG:|WARNING: |Oops|general protection|Kernel panic|refcount_t|blocked for more than|KASAN|UBSAN|kmemleak:.*new suspected'
+bad_lines+='|circular locking|recursive locking|sleeping function called|unregister_netdevice: waiting|Call Trace'
+bad_lines+='|list_(add|del) corruption|leaked|still referenced|unreferenced object|BUG [a-z0-9_-]+ \(|Objects remaining|ref_tracker:'
+bad_lines+='|INFO: (lockdep is turned off|trying to register)|detected stalls|ODEBUG:|DEBUG_LOCKS_WARN_ON'
+
+verdict() { # DIRECTORY EMULATOR-STATUS
+    local bad status
+    if bad=$(grep -h -a -E "$bad_lines" "$1/console" "$1/dmesg" | sort -u) && [ -n "$bad" ]; then
+        grep -a -B 3 -A 25 -m 2 -E "$bad_lines" "$1/console" >&2
+        printf 'vm: the kernel complained:\n%s\n' "$bad" >&2
+        exit 99
+    fi
+    [ "$2" != 124 ] || {
+        tail -n 20 "$1/console" >&2
+        fail "not done in $timeout s"
+    }
+    status=$(tr -cd 0-9 <"$1/status")
+    [ -n "$status" ] || {
+        tail -n 20 "$1/console" >&2
+        fail "the guest ended without a status (emulator: $2)"
+    }
+    exit "$status"
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "doctor/report.h"
+
+namespace swrnic::tools {
+
+namespace {
+
+// The numbers that rdma-core has given to its private provider ABI so far.
+constexpr std::array<unsigned, 4> kKnownPabis{34, 57, 59, 64};
+
+// Kept until the end of the process: rdma-core's libraries are not made to be unloaded.
+void* load(const char* name) {
+    return ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+std::string real_path_of(void* library) {
+    link_map* map = nullptr;
+    if (::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) return {};
+    std::error_code failed;
+    const auto path = std::filesystem::canonical(map->l_name, failed);
+    return failed ? std::string{map->l_name} : path.native();
+}
+
+// "44.0" of ".../libibverbs.so.1.14.44.0": the last two numbers are rdma-core's release.
+std::string release_of(const std::string& path) {
+    const std::size_t last = path.rfind('.');
+    if (last == std::string::npos || last == 0) return "?";
+    const std::size_t before = path.rfind('.', last - 1);
+    return before == std::string::npos ? "?" : path.substr(before + 1);
+}
+
+unsigned pabi_of(void* libibverbs) {
+    for (const unsigned pabi : kKnownPabis) {
+        if (::dlsym(libibverbs, fmt::format("verbs_register_driver_{}", pabi).c_str()) != nullptr) return pabi;
+    }
+    return 0;
+}
+
+Finding check_fit(const Libraries& libraries, unsigned pabi) {
+    const auto& all = libraries.providers;
+    const auto fit = std::find_if(all.begin(), all.end(), [&](const Provider& p) { return p.pabi == pabi; });
+    if (fit != all.end()) return ok(fmt::format("the provider fits it: {}", fit->path));
+    if (all.empty())
+        return fail(fmt::format("no provider libswrnic-rdmav{}.so in {}", pabi, fmt::join(libraries.searched, ", ")),
+                    "build the whole tree (cmake --build build), or install the package again");
+    return fail(fmt::format("the provider was built for ABI {} ({}), libibverbs has {}", all.front().pabi,
+                            all.front().path, pabi),
+                "build swrnic again on this host, against its libibverbs-dev");
+}
+
+void check_libibverbs(const Libraries& libraries, Findings& findings) {
+    void* handle = load("libibverbs.so.1");
+    if (handle == nullptr) {
+        findings.push_back(fail("libibverbs is not installed", "apt-get install libibverbs1"));
+        return;
+    }
+    const std::string path = real_path_of(handle);
+    const unsigned pabi = pabi_of(handle);
+    if (pabi == 0) {
+        findings.push_back(fail(fmt::format("{} has a private provider ABI that swrnic does not know", path),
+                                "a newer swrnic may; rdma-core 39 to 61 and 64 are known"));
+    } else {
+        findings.push_back(
+            ok(fmt::format("libibverbs of rdma-core {}, private provider ABI {} ({})", release_of(path), pabi, path)));
+        findings.push_back(check_fit(libraries, pabi));
+    }
+}
+
+Finding check_librdmacm() {
+    void* handle = load("librdmacm.so.1");
+    if (handle == nullptr)
+        return note("librdmacm is not installed; programs that connect through rdma_cm need it",
+                    "apt-get install librdmacm1");
+    const std::string path = real_path_of(handle);
+    return ok(fmt::format("librdmacm of rdma-core {} ({})", release_of(path), path));
+}
+
+Finding check_program(const char* program, const char* package, const char* what) {
+    const std::string path = on_path(program);
+    if (path.empty())
+        return note(fmt::format("{} is not installed ({})", program, what), fmt::format("apt-get install {}", package));
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0)
+        return note(fmt::format("{} is set-user-id or set-group-id and will not see the device", path),
+                    fmt::format("chmod a-s {}", path));
+    return ok(fmt::format("{} ({})", path, what));
+}
+
+}  // namespace
+
+Findings check_libraries(const Libraries& libraries) {
+    Findings findings;
+    check_libibverbs(libraries, findings);
+    if (libraries.preload.empty())
+        findings.push_back(fail(fmt::format("no libswrnic-preload.so in {}", fmt::join(libraries.searched, ", ")),
+                                "build the whole tree (cmake --build build), or install the package again"));
+    else
+        findings.push_back(ok(fmt::format("the stand-in for the kernel: {}", libraries.preload)));
+    findings.push_back(check_librdmacm());
+    return findings;
+}
+
+Findings check_programs() {
+    return {check_program("ibv_devinfo", "ibverbs-utils", "shows the device"),
+            check_program("rping", "rdmacm-utils", "a ping that verifies its data"),
+            check_program("ib_write_bw", "perftest", "bandwidth and latency")};
+}
+
+}  // namespace swrnic::tools
