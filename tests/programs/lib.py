@@ -64,6 +64,7 @@ class Process:
     def __init__(self, lab, name, command, env):
         self.name = name
         self.command = command
+        self.excused = False  # what it says of its own faults does not count
         self.path = os.path.join(lab.directory, f"{len(lab.processes):03}-{name}.out")
         with open(self.path, "wb") as out:
             self.popen = subprocess.Popen(
@@ -104,6 +105,11 @@ class Process:
         """rping closes its event channel while its event thread may be on its way back to it; that thread then ends the
         process with a failure, on every device. All the work was done by then."""
         return "rping" in self.command and code == 255 and "rdma_get_cm_event: Bad file descriptor" in self.text()
+
+    def came_too_early(self):
+        """perftest lets its client connect the moment its server begins to listen for the data QPs, on every device. On a busy
+        machine the client can be first; it is refused, and crashes as it cleans up. No test can wait for that listener."""
+        return not self.excused and "RDMA_CM_EVENT_REJECTED; error: -111" in self.text()
 
     def kill(self, sig=signal.SIGKILL):
         """Signals the group that this test itself has started, and only that."""
@@ -230,6 +236,23 @@ class Lab:
         client_text = c.succeed(seconds * self.slow)
         return s.succeed(server_seconds * self.slow), client_text
 
+    def perftest(self, step):
+        """Runs step(), which starts a pair of perftest; again when its client came too early. Returns what the step returns."""
+        before = len(self.processes)
+        for _ in range(2):
+            try:
+                return step()
+            except Failed:
+                started = self.processes[before:]
+                if not any(process.came_too_early() for process in started):
+                    raise
+                print("    the client was refused before the server listened: again")
+                for process in started:
+                    process.kill()
+                    process.wait(10)
+                    process.excused = True
+        return step()
+
     def forget(self):
         """Drops the output of what has ended well, which can be large. Sanitizer reports still count."""
         for process in self.processes:
@@ -240,6 +263,8 @@ class Lab:
 
     @staticmethod
     def check_sanitizers(process):
+        if process.excused:
+            return
         found = SANITIZER.search(process.output())
         expect(not found, f"{process.name}: a sanitizer reports: {found.group(0).decode() if found else ''}")
 

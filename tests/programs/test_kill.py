@@ -59,23 +59,27 @@ def case_rping(lab):
         survivor.wait(15)
 
 
+def perftest_killed(lab, tool):
+    port = lib.free_port()
+    common = [tool, "-R", "-F", "-p", port, "-s", 65536, "-D", 30]
+    server = lab.start(f"{tool}-server", common)
+    server.wait_listening(port)
+    client = lab.start(f"{tool}-client", [*common, lab.address], "client")
+    time.sleep(2)
+    expect(client.running() and server.running(), f"{tool} has ended by itself")
+    killed = time.monotonic()
+    server.kill()
+    code = client.wait(10)
+    spent = time.monotonic() - killed
+    expect(code != 0, f"{tool} reports success after its server was killed")
+    expect(spent < SOON, f"{tool} ended {spent:.2f} s after its server was killed")
+    print(f"    {tool}: ended with status {code} {spent * 1000:.0f} ms after its server was killed")
+
+
 def case_perftest(lab):
     """perftest looks at completions only: an error there ends it."""
     for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
-        port = lib.free_port()
-        common = [tool, "-R", "-F", "-p", port, "-s", 65536, "-D", 30]
-        server = lab.start(f"{tool}-server", common)
-        server.wait_listening(port)
-        client = lab.start(f"{tool}-client", [*common, lab.address], "client")
-        time.sleep(2)
-        expect(client.running() and server.running(), f"{tool} has ended by itself")
-        killed = time.monotonic()
-        server.kill()
-        code = client.wait(10)
-        spent = time.monotonic() - killed
-        expect(code != 0, f"{tool} reports success after its server was killed")
-        expect(spent < SOON, f"{tool} ended {spent:.2f} s after its server was killed")
-        print(f"    {tool}: ended with status {code} {spent * 1000:.0f} ms after its server was killed")
+        lab.perftest(lambda t=tool: perftest_killed(lab, t))
 
 
 def case_one_stream(lab):

@@ -15,26 +15,18 @@ def row(text, size):
     raise lib.Failed(f"no line of results for {size} octets")
 
 
-def run(lab, common, port, settings):
-    """The client's output, and whether it was refused at first. perftest lets its client connect the moment its server begins to listen for the data QPs; on
-    a busy machine the client can be first, is refused, and crashes in its own second try. Then once more from the start."""
-    for attempt in range(3):
-        try:
-            return lab.pair(common, [*common, lab.address], port, 60, settings)[1], attempt > 0
-        except lib.Failed:
-            server, client = lab.processes[-2:]
-            if attempt == 2 or "RDMA_CM_EVENT_REJECTED; error: -111" not in client.text():
-                raise
-            print("    the client was refused before the server listened: again")
-            server.kill()
-            server.wait(10)
-    raise AssertionError("not reached")
+def run(lab, *command, settings=None):
+    """The client's output."""
+    def step():
+        port = lib.free_port()
+        common = [*command, "-R", "-F", "-p", port]
+        return lab.pair(common, [*common, lab.address], port, 60, settings)[1]
+
+    return lab.perftest(step)
 
 
 def perftest(lab, tool, size, iterations, *more, settings=None):
-    port = lib.free_port()
-    common = [tool, "-R", "-F", "-p", port, "-s", size, "-n", iterations, *more]
-    text, _ = run(lab, common, port, settings)
+    text = run(lab, tool, "-s", size, "-n", iterations, *more, settings=settings)
     numbers = row(text, size)
     qps = int(more[more.index("-q") + 1]) if "-q" in more else 1
     expect(numbers[1] == iterations * qps, f"{tool} counts {numbers[1]} iterations, expected {iterations * qps}")
@@ -138,9 +130,7 @@ def case_options(lab):
 def case_all_sizes_at_once(lab):
     """-a: from 2 octets to 8 MiB in one connection; in the latency tests too."""
     for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_send_lat", "ib_write_lat", "ib_read_lat"):
-        port = lib.free_port()
-        common = [tool, "-R", "-F", "-p", port, "-a", "-n", 100]
-        text, _ = run(lab, common, port, None)
+        text = run(lab, tool, "-a", "-n", 100)
         for exponent in range(1, 24):
             expect(row(text, 1 << exponent)[1] == 100, f"{tool} -a: not 100 iterations at {1 << exponent}")
         lab.forget()
@@ -148,8 +138,7 @@ def case_all_sizes_at_once(lab):
 
 def case_duration(lab):
     for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_send_lat", "ib_write_lat", "ib_read_lat"):
-        port = lib.free_port()
-        text, _ = run(lab, [tool, "-R", "-F", "-p", port, "-D", 3, "-s", 4096], port, None)
+        text = run(lab, tool, "-D", 3, "-s", 4096)
         expect(row(text, 4096)[1] > 0, f"{tool} -D 3 shows no iterations")
         lab.forget()
 

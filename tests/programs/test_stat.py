@@ -76,7 +76,7 @@ def perftest_bytes(lab, tool, size, count):
 def case_perftest(lab):
     for tool, counter in (("ib_write_bw", "tx_bytes"), ("ib_send_bw", "tx_bytes"), ("ib_read_bw", "rx_bytes")):
         for size, count in ((65536, 2000), (1048576, 500)):
-            counters = perftest_bytes(lab, tool, size, count)
+            counters = lab.perftest(lambda t=tool, s=size, c=count: perftest_bytes(lab, t, s, c))
             told, counted = size * count, counters[counter]
             print(f"    {tool} {size}: perftest {told}, swrnic stat {counted}")
             expect(abs(counted - told) <= told / 100, f"{tool} moved {told} octets, swrnic stat says {counted}")
@@ -84,6 +84,10 @@ def case_perftest(lab):
 
 
 def traffic(lab, seconds, prefix=()):
+    return lab.perftest(lambda: start_traffic(lab, seconds, prefix))
+
+
+def start_traffic(lab, seconds, prefix):
     port = lib.free_port()
     common = [*prefix, *lab.swrnic, "ib_write_bw", "-R", "-F", "-p", port, "-D", seconds]
     server = lab.start("server", common, device=False)
