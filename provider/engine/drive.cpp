@@ -9,6 +9,13 @@ namespace {
 constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
 constexpr int kTxBudget = 16;
 constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
+// A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives either.
+constexpr std::chrono::milliseconds kStopped{100};
+
+void count_stall(DrivenQp& qp, std::int64_t waited) {
+    const std::chrono::nanoseconds time = Clock::duration(waited);
+    qp.counters().add(Count::kRxStallNs, static_cast<std::uint64_t>(time.count()));
+}
 
 }  // namespace
 
@@ -29,9 +36,7 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
     if (since == 0 && !another) return;
     const std::int64_t now = ticks(Clock::now());
     qp.stalled_since = another ? now : 0;
-    if (since == 0) return;
-    const std::chrono::nanoseconds waited = Clock::duration(now - since);
-    qp.counters().add(Count::kRxStallNs, static_cast<std::uint64_t>(waited.count()));
+    if (since != 0) count_stall(qp, now - since);
 }
 
 void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
@@ -185,10 +190,18 @@ void Engine::Impl::flush(DrivenQp& qp, Pass& pass) {
 void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
     const std::int64_t patience = Clock::duration(options.rnr_timeout).count();
     const std::int64_t stalled = qp.stalled_since;
-    if (stalled != 0 && ticks(now) >= stalled + patience) {
+    const std::int64_t late = ticks(now) - (stalled + patience);
+    if (stalled != 0 && late >= 0) {
         {
             RxGuard guard(qp.rx_lock());
-            if (qp.stalled_since == stalled) qp.rx().give_up_waiting(guard);
+            if (qp.stalled_since == stalled) {
+                if (late < Clock::duration(kStopped).count()) {
+                    qp.rx().give_up_waiting(guard);
+                } else {
+                    count_stall(qp, ticks(now) - stalled);
+                    qp.stalled_since = ticks(now);
+                }
+            }
         }
         drive(qp, pass);
     }

@@ -283,6 +283,15 @@ const std::map<std::string, Way>& ways() {
              std::fflush(stdout);
              session.until_broken();
          }},
+        // With an empty receive queue, which may stay empty for a second only.
+        {"stopped_stalled",
+         [](const Where& w) {
+             Session session(w.first);
+             pause_ms(300);
+             raise(SIGSTOP);
+             session.start();
+             session.finish();
+         }},
         {"stopped", [](const Where& w) { while_it_flows(w, [](Session&) { raise(SIGSTOP); }); }},
         {"exit", [](const Where& w) { end_by(w, true, std::exit); }},
         {"exit_in_thread", [](const Where& w) { end_by(w, false, std::exit); }},

@@ -165,14 +165,15 @@ def case_stopped(lab):
 
 
 def case_goes_on(lab):
-    """SIGSTOP, and SIGCONT before the timeout: nothing is lost."""
+    """SIGSTOP, and SIGCONT before the timeout: nothing is lost, even if messages wait for receives since before the stop."""
     peer = Peer(lab, {"SWRNIC_TIMEOUT": "6"})
-    client = peer.start("stopped")
-    lib.wait_until(lambda: state(client) == "T", 20 * lab.slow, "the client stops itself")
-    time.sleep(2)
-    client.kill(signal.SIGCONT)
-    peer.in_good_order(json.loads(client.succeed(20 * lab.slow).splitlines()[-1]))
-    peer.as_before("SIGCONT")
+    for way in ("stopped", "stopped_stalled"):
+        client = peer.start(way)
+        lib.wait_until(lambda c=client: state(c) == "T", 20 * lab.slow, "the client stops itself")
+        time.sleep(2)
+        client.kill(signal.SIGCONT)
+        peer.in_good_order(json.loads(client.succeed(20 * lab.slow).splitlines()[-1]))
+        peer.as_before(f"SIGCONT after {way}")
 
 
 def cable(lab, what):
