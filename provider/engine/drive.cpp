@@ -9,7 +9,9 @@ namespace {
 constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
 constexpr int kTxBudget = 16;
 constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
-// A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives either.
+constexpr std::uint32_t kFastestNs = 8;     // octets in a nanosecond that no stream exceeds
+// A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
+// either.
 constexpr std::chrono::milliseconds kStopped{100};
 
 void count_stall(DrivenQp& qp, std::int64_t waited) {
@@ -39,6 +41,14 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
     if (since != 0) count_stall(qp, now - since);
 }
 
+// A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
+// behind it.
+void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&) {
+    const std::uint32_t left = qp.rx().large_left();
+    const std::int64_t until = left == 0 ? 0 : ticks(Clock::now() + std::chrono::nanoseconds(left / kFastestNs));
+    qp.rests_until.store(until, std::memory_order_relaxed);
+}
+
 void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
     qp.rx_due = true;
     do {
@@ -58,6 +68,7 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         // again.
         if (status == Rx::Status::kAgain && qp.hung_up) qp.rx_due = true;
         note_stall(qp, guard, status == Rx::Status::kStalled);
+        if (status == Rx::Status::kAgain) note_rest(qp, guard);
         if (status == Rx::Status::kStalled) {
             if (qp.init().srq != nullptr) qp.init().srq->wait(qp);
             // The mark first, then the look: a receive posted meanwhile either is seen here or sees the mark.

@@ -117,7 +117,12 @@ void Engine::Impl::drive_from_poll() {
     const bool timed = polls % kTimedPolls == 0;
     const Time begin = timed ? Clock::now() : Time();
     Pass pass = passes.begin();
-    DrivenQp* const hot = hot_.load(std::memory_order_acquire);
+    DrivenQp* hot = hot_.load(std::memory_order_acquire);
+    if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
+    if (hot != nullptr && ready_.empty()) {
+        const std::int64_t until = hot->rests_until.load(std::memory_order_relaxed);
+        if (until != 0 && ticks(Clock::now()) < until) return;
+    }
     if (hot != nullptr) drive(*hot, pass);
     if (hot == nullptr || polls >= ask_epoll_at_.load(std::memory_order_relaxed)) {
         Events events;

@@ -14,6 +14,7 @@ class ByteBuffer {
     bool empty() const { return size_ == 0; }
     std::size_t size() const { return size_; }
     std::span<std::byte> octets() { return {data_.get(), size_}; }
+    std::span<const std::byte> octets() const { return {data_.get(), size_}; }
 
     void reserve(std::size_t capacity) {
         if (capacity <= capacity_) return;

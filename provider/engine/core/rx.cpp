@@ -55,6 +55,12 @@ Rx::Status Rx::ended(IoStatus status) const {
     return Status::kBroken;  // a FIN inside an FPDU is MPA error 1 (RFC 5044 8)
 }
 
+std::uint32_t Rx::large_left() const {
+    if (phase_ == Phase::kPayload && expect_large_) return payload_left_;
+    const std::size_t size = frame_.empty() || stalled_ ? 0 : raw_size(frame_.octets());
+    return size > kDirect ? static_cast<std::uint32_t>(size - frame_.size()) : 0;
+}
+
 bool Rx::inside_fpdu() const {
     if (phase_ == Phase::kDiscard) return false;
     return phase_ != Phase::kHeader || header_have_ != 0 || !frame_.empty();
@@ -216,14 +222,17 @@ Rx::Status Rx::step_frames(Pass& pass) {
     std::array<IoSlice, 2> io;
     std::uint32_t count = 0;
     std::size_t missing = 0;  // of the FPDU in frame_, read to its place
+    bool large = expect_large_;
     if (!frame_.empty()) {
-        const std::size_t size = frame_size(frame_.octets());
+        const std::size_t size = raw_size(frame_.octets());
         if (size > frame_.size()) {
             missing = size - frame_.size();
+            large = size >= kDirect;
             io[count++] = {frame_.room(missing), missing};
         }
     }
-    const std::span<std::byte> staging = pass.rx_staging();
+    // Behind a large FPDU no more than the next header: its octets are read to their place as well.
+    const std::span<std::byte> staging = pass.rx_staging().first(large ? kLookAhead : PassPool::kRxStaging);
     io[count++] = {staging.data(), staging.size()};
     const IoResult result = read(io.data(), count);
     if (result.status != IoStatus::kOk) return ended(result.status);
@@ -237,18 +246,23 @@ Rx::Status Rx::step_frames(Pass& pass) {
     return Status::kStalled;
 }
 
-// Raw octets of the FPDU that begins with these, 0 while they are too few to tell. An impossible length fails the
-// stream.
+// Raw octets of the FPDU that begins with these, 0 while they are too few to tell.
+std::size_t Rx::raw_size(std::span<const std::byte> octets) const {
+    const std::size_t at = markers_ ? wire::opening_marker_len(position_) : 0;
+    if (octets.size() < at + wire::kFpduHeaderLen) return 0;
+    const std::size_t ulpdu_len = wire::load_be16(octets.data() + at);
+    return markers_ ? wire::fpdu_size_with_markers(position_, ulpdu_len) : wire::fpdu_size(ulpdu_len);
+}
+
+// The same; an impossible length fails the stream.
 std::size_t Rx::frame_size(std::span<const std::byte> octets) {
     const std::size_t at = markers_ ? wire::opening_marker_len(position_) : 0;
     if (octets.size() < at + wire::kFpduHeaderLen) return 0;
     const std::size_t ulpdu_len = wire::load_be16(octets.data() + at);
-    if (ulpdu_len > wire::kMaxUlpdu) {
-        ulpdu_len_ = static_cast<std::uint32_t>(ulpdu_len);
-        fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
-        return 0;
-    }
-    return markers_ ? wire::fpdu_size_with_markers(position_, ulpdu_len) : wire::fpdu_size(ulpdu_len);
+    if (ulpdu_len <= wire::kMaxUlpdu) return raw_size(octets);
+    ulpdu_len_ = static_cast<std::uint32_t>(ulpdu_len);
+    fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
+    return 0;
 }
 
 std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
@@ -290,6 +304,7 @@ std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
 void Rx::take_frame(std::span<std::byte> raw, Pass& pass) {
     const std::uint64_t position = position_;
     position_ += raw.size();
+    expect_large_ = raw.size() >= kDirect;
     if (crc_ && !wire::fpdu_crc_ok(raw)) {
         qp_.counters_.add(Count::kRxCrcErrors, 1);
         fail(wire::fault::kCrc, AsyncEvent::kQpFatal, {});

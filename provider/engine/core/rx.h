@@ -46,6 +46,8 @@ class Rx {
     // The receive queue has stayed empty for too long: Terminate 1/2/2.
     void give_up_waiting(const RxGuard& guard);
     bool stalled() const { return stalled_; }
+    // Octets of the large FPDU in progress that are still to come, 0 if it is not large. Under the RX lock.
+    std::uint32_t large_left() const;
     std::uint64_t stalls() const { return stalls_; }  // how many Sends have found no receive
 
   private:
@@ -69,6 +71,7 @@ class Rx {
     void header_complete(std::size_t length);
     Status step_frames(Pass& pass);
     std::size_t consume_frames(std::span<std::byte> octets, Pass& pass);
+    std::size_t raw_size(std::span<const std::byte> octets) const;
     std::size_t frame_size(std::span<const std::byte> octets);
     void take_frame(std::span<std::byte> raw, Pass& pass);
     void segment_of_frame(std::span<std::byte> logical, Pass& pass);
@@ -110,8 +113,7 @@ class Rx {
     bool first_ = true;
     bool stalled_ = false;
     std::uint64_t stalls_ = 0;
-    bool expect_large_ =
-        false;  // the last payload was large: read the next header alone, its payload goes to its place
+    bool expect_large_ = false;  // the last FPDU was large: read the next header alone, its octets go to their place
 
     Phase phase_ = Phase::kHeader;
     std::uint32_t header_have_ = 0;
