@@ -9,7 +9,8 @@ namespace {
 constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
 constexpr int kTxBudget = 16;
 constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
-constexpr std::uint32_t kFastestNs = 8;     // octets in a nanosecond that no stream exceeds
+constexpr std::size_t kFastestNs = 8;       // octets in a nanosecond that no stream exceeds
+constexpr std::size_t kBulkTurn = 32 * 1024, kLongestRest = 64 * 1024;  // octets
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
 // either.
 constexpr std::chrono::milliseconds kStopped{100};
@@ -42,11 +43,12 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 }
 
 // A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
-// behind it.
-void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&) {
-    const std::uint32_t left = qp.rx().large_left();
-    const std::int64_t until = left == 0 ? 0 : ticks(Clock::now() + std::chrono::nanoseconds(left / kFastestNs));
-    qp.rests_until.store(until, std::memory_order_relaxed);
+// behind it. After a turn of bulk, polls rest: as long as the rest of a large FPDU takes at least, or as much again.
+void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets) {
+    std::size_t expected = qp.rx().large_left();
+    if (octets >= kBulkTurn) expected = std::max(expected, std::min(octets, kLongestRest));
+    const auto rest = std::chrono::nanoseconds(expected / kFastestNs);
+    qp.rests_until.store(expected == 0 ? 0 : ticks(Clock::now() + rest), std::memory_order_relaxed);
 }
 
 void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
@@ -68,7 +70,7 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         // again.
         if (status == Rx::Status::kAgain && qp.hung_up) qp.rx_due = true;
         note_stall(qp, guard, status == Rx::Status::kStalled);
-        if (status == Rx::Status::kAgain) note_rest(qp, guard);
+        if (status == Rx::Status::kAgain) note_rest(qp, guard, transport->turn_octets());
         if (status == Rx::Status::kStalled) {
             if (qp.init().srq != nullptr) qp.init().srq->wait(qp);
             // The mark first, then the look: a receive posted meanwhile either is seen here or sees the mark.

@@ -59,7 +59,7 @@ class Engine::Impl {
     // ---- driving (drive.cpp). `qp` is protected by the pass.
     void drive(DrivenQp& qp, Pass& pass);
     void drive_rx(DrivenQp& qp, Pass& pass);
-    void note_rest(DrivenQp& qp, const RxGuard& guard);
+    void note_rest(DrivenQp& qp, const RxGuard& guard, std::size_t octets);
     void note_stall(DrivenQp& qp, const RxGuard& guard, bool stalled);
     void drive_tx(DrivenQp& qp, Pass& pass);
     void rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how);

@@ -119,9 +119,9 @@ void Engine::Impl::drive_from_poll() {
     Pass pass = passes.begin();
     DrivenQp* hot = hot_.load(std::memory_order_acquire);
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
-    if (hot != nullptr && ready_.empty()) {
+    if (hot != nullptr && ready_.empty() && epoll_gap_.load(std::memory_order_relaxed) == kLongestGap) {
         const std::int64_t until = hot->rests_until.load(std::memory_order_relaxed);
-        if (until != 0 && ticks(Clock::now()) < until) return;
+        if (until != 0 && ticks(Clock::now()) < until) return;  // nor have the others had news
     }
     if (hot != nullptr) drive(*hot, pass);
     if (hot == nullptr || polls >= ask_epoll_at_.load(std::memory_order_relaxed)) {

@@ -76,6 +76,7 @@ IoResult TcpTransport::receive(const IoSlice* slices, std::size_t count) {
     }
     if (got == 0) return {IoStatus::kEof, 0};
     drained_ = got > 0 && static_cast<std::size_t>(got) < wanted;
+    if (got > 0) turn_octets_ += static_cast<std::size_t>(got);
     return result_of(got);
 }
 

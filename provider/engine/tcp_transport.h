@@ -30,7 +30,11 @@ class TcpTransport final : public Transport {
     std::uint32_t emss() const override;
 
     // Before the first receive() of a turn at driving: see drained_.
-    void begin_turn() { drained_ = false; }
+    void begin_turn() {
+        drained_ = false;
+        turn_octets_ = 0;
+    }
+    std::size_t turn_octets() const { return turn_octets_; }  // received in this turn
 
     int fd() const { return fd_.get(); }
     // Before anything is sent or received.
@@ -45,6 +49,7 @@ class TcpTransport final : public Transport {
     // The last read of this turn came back short, so the socket was empty then: the next one is answered without a
     // syscall. What arrives later raises a new edge of epoll. Under the RX lock.
     bool drained_ = false;
+    std::size_t turn_octets_ = 0;
     // The EMSS changes rarely (path MTU); it is asked for once in so many sends. Under the TX lock.
     mutable std::uint32_t emss_ = 0;
     mutable std::uint32_t emss_uses_ = 0;

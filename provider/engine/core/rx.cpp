@@ -37,6 +37,7 @@ void Rx::start(bool crc, bool markers, bool rtr_send) {
 }
 
 Rx::Status Rx::step(const RxGuard&, Pass& pass) {
+    fresh_ = {};
     if (phase_ == Phase::kDiscard || qp_.has_fault()) return discard(pass);
     const Status status = stalled_ ? resume(pass) : framed_ ? step_frames(pass) : step_direct(pass);
     if (qp_.init_.srq != nullptr) qp_.init_.srq->tell(pass.outbox());

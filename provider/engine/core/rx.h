@@ -93,7 +93,9 @@ class Rx {
     Verdict begin_read_request(const wire::UntaggedHeader& untagged, Header header);
     Verdict check_read_source(Header header);
     SliceResult slices(IoSlice* out, std::uint32_t room) const;
+    Verdict find_target();
     bool place(std::span<const std::byte> payload);
+    bool place_anew(std::span<const std::byte> payload);
     [[gnu::cold]] bool place_foreign(ForeignMemory& memory, std::span<const std::byte> payload);
     void placed(std::uint32_t length);
     void sink_lost();
@@ -130,6 +132,8 @@ class Rx {
     std::uint32_t stag_ = 0;
     std::uint64_t offset_ = 0;  // TO, or MO, or offset into the Read's sink: of the next octet to place
     std::uint32_t payload_left_ = 0;
+    // Where the next octets go, if that was looked up in this step; else empty.
+    IoSlice fresh_{};
 
     // Expected next, per queue (DDP-35).
     std::array<std::uint32_t, 3> msn_{1, 1, 1};

@@ -75,6 +75,7 @@ void Rx::give_up_waiting(const RxGuard&) {
 
 Rx::Verdict Rx::begin_segment(Header header) {
     target_ = Target::kNothing;
+    fresh_ = {};
     if (header.size() < wire::kControlLen) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, {});
     const std::uint8_t ddp = octet(header[0]);
     const std::uint8_t rdmap = octet(header[1]);
@@ -113,6 +114,7 @@ Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
     target_ = Target::kRegion;
     stag_ = tagged.stag;
     offset_ = tagged.to;
+    if (view.data != nullptr) fresh_ = {view.data, payload_left_};
     return Verdict::kAccept;
 }
 
@@ -137,13 +139,7 @@ Rx::Verdict Rx::begin_read_response(const wire::TaggedHeader& tagged, Header hea
     if (payload_left_ == 0) return Verdict::kAccept;
     target_ = Target::kReadSink;
     offset_ = tagged.to;
-    std::array<IoSlice, kMaxSlices> unused;
-    const MemoryError error = slices(unused.data(), kMaxSlices).error;
-    if (error != MemoryError::kNone && error != MemoryError::kForeign) {
-        sink_lost();
-        return Verdict::kFail;
-    }
-    return Verdict::kAccept;
+    return find_target();
 }
 
 Rx::Verdict Rx::begin_untagged(const wire::UntaggedHeader& untagged, Header header) {
@@ -181,13 +177,7 @@ Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) 
     }
     target_ = Target::kReceive;
     offset_ = send_mo_;
-    std::array<IoSlice, kMaxSlices> unused;
-    const MemoryError error = slices(unused.data(), kMaxSlices).error;
-    if (error != MemoryError::kNone && error != MemoryError::kForeign) {
-        sink_lost();
-        return Verdict::kFail;
-    }
-    return Verdict::kAccept;
+    return find_target();
 }
 
 Rx::Verdict Rx::begin_read_request(const wire::UntaggedHeader& untagged, Header header) {
@@ -246,7 +236,29 @@ SliceResult Rx::slices(IoSlice* out, std::uint32_t room) const {
     return {MemoryError::kNone, 0, 0};
 }
 
+// The whole rest of the payload has its place, or the segment is refused.
+Rx::Verdict Rx::find_target() {
+    std::array<IoSlice, kMaxSlices> io;
+    const SliceResult where = slices(io.data(), kMaxSlices);
+    if (where.error == MemoryError::kForeign) return Verdict::kAccept;  // found out when it is placed
+    if (where.error != MemoryError::kNone) {
+        sink_lost();
+        return Verdict::kFail;
+    }
+    if (where.count != 0) fresh_ = io[0];
+    return Verdict::kAccept;
+}
+
 bool Rx::place(std::span<const std::byte> payload) {
+    if (payload.empty() || payload.size() > fresh_.length) return place_anew(payload);
+    std::memcpy(fresh_.base, payload.data(), payload.size());
+    fresh_ = {fresh_.base + payload.size(), fresh_.length - payload.size()};
+    placed(static_cast<std::uint32_t>(payload.size()));
+    return true;
+}
+
+bool Rx::place_anew(std::span<const std::byte> payload) {
+    fresh_ = {};
     if (target_ == Target::kNothing) {
         payload_left_ -= static_cast<std::uint32_t>(payload.size());
         if (payload_left_ == 0 && phase_ == Phase::kPayload) phase_ = Phase::kTrailer;
