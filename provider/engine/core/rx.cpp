@@ -179,6 +179,13 @@ std::size_t Rx::header_want() const {
 }
 
 std::size_t Rx::take_header(std::span<const std::byte> octets) {
+    if (header_have_ == 0 && octets.size() >= kMaxHeader) {  // as nearly always: no need to go step by step
+        std::memcpy(header_.data(), octets.data(), kMaxHeader);
+        header_have_ = wire::kFpduHeaderLen + wire::kControlLen;
+        header_have_ = static_cast<std::uint32_t>(header_want());
+        header_complete(header_have_);
+        return header_have_;
+    }
     std::size_t at = 0;
     for (;;) {
         const std::size_t want = header_want();
