@@ -88,8 +88,8 @@ bool Tx::request_may_start(const Cursor& at) {
     const bool reads_pending = qp_.reads_completed_.load(std::memory_order_acquire) != wqe.reads_before;
     if (wqe.has(send_flag::kFence) && reads_pending) return false;                                   // VERBS-5
     if (read && at.request >= reads_noted_ && qp_.orq_.size() >= qp_.parameters_.ord) return false;  // RFC 5040 6.1
-    // Memory is looked at once before the message starts, so that a bad request does not cut a message off. One that fits
-    // an FPDU is laid out whole or not at all.
+    // Memory is looked at once before the message starts, so that a bad request does not cut a message off. One that
+    // fits an FPDU is laid out whole or not at all.
     if (!read && wqe.length <= wire::max_untagged_payload(mulpdu_)) return true;
     IoSlice unused[64];
     const std::uint32_t needed = read ? access::kLocalWrite : 0;
