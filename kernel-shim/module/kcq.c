@@ -2,6 +2,8 @@
 /* Completion queues of consumers in the kernel. */
 #include "kverbs.h"
 
+#include <linux/bottom_half.h>
+#include <linux/irqflags.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 
@@ -52,6 +54,21 @@ unsigned long swr_kcq_add(struct swr_cq *cq, const struct ib_wc *wc, bool solici
 	return wakes;
 }
 
+/*
+ * Of a consumer that polls in a softirq the handler only marks that as pending, for the end of an interrupt. Called from a process
+ * there may be none for long, so that softirqs are held back meanwhile: what was marked runs when they are let through.
+ */
+static void call_handler(struct ib_cq *ibcq)
+{
+	bool let_through = !irqs_disabled();
+
+	if (let_through)
+		local_bh_disable();
+	ibcq->comp_handler(ibcq, ibcq->cq_context);
+	if (let_through)
+		local_bh_enable();
+}
+
 /* The caller holds a reference to a QP of the CQ, which keeps that. */
 void swr_kcq_wake(struct swr_cq *cq, unsigned long wakes)
 {
@@ -64,7 +81,7 @@ void swr_kcq_wake(struct swr_cq *cq, unsigned long wakes)
 			cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
 	}
 	if ((wakes & SWR_WAKE_HANDLER) && cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+		call_handler(&cq->ibcq);
 }
 
 int swr_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
