@@ -231,12 +231,27 @@ static void stream_end(struct swr_stream *stream, bool abort)
 		stream_free(stream);
 }
 
+/*
+ * What a consumer in the kernel writes back frees memory, so its stream may use what is kept in reserve, to send and to receive.
+ * The socket keeps this permission: what came in reserved memory may still wait for the socket's lock, where the kernel relies on
+ * it.
+ */
+static void allow_reserves(struct sock *sk)
+{
+	lock_sock(sk);
+	sock_set_flag(sk, SOCK_MEMALLOC);
+	sk->sk_allocation |= __GFP_MEMALLOC;
+	release_sock(sk);
+}
+
 int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp)
 {
 	struct swr_stream *stream = kmalloc(sizeof(*stream), GFP_KERNEL_ACCOUNT);
 
 	if (!stream)
 		return -ENOMEM;
+	if (conn->qp->kernel)
+		allow_reserves(conn->sock->sk);
 	INIT_WORK(&stream->abort, stream_abort);
 	sock_hold(conn->sock->sk);
 	stream->sk = conn->sock->sk;

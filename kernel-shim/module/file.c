@@ -17,6 +17,7 @@ static void file_release(struct kref *kref)
 	WARN_ON(!xa_empty(&file->qps) || !xa_empty(&file->cqs) || !xa_empty(&file->srqs));
 	put_pid(file->owner);
 	swr_counters_put(file->counters);
+	free_page((unsigned long)file->page);
 	kfree(file);
 }
 

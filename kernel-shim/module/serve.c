@@ -99,29 +99,45 @@ void swr_server_watch(struct work_struct *work)
 
 /* ---- serving ----------------------------------------------------------------------------------------------------------- */
 
+static int serve_locked(struct swr_file *file)
+{
+	struct swr_device *dev = file->dead ? NULL : file->dev;
+	int error = -EBUSY;
+
+	if (!dev)
+		return -EIO;
+	spin_lock(&dev->server_lock);
+	if (!dev->server) {
+		kref_get(&file->kref);
+		dev->server = file;
+		error = 0;
+	}
+	spin_unlock(&dev->server_lock);
+	return error;
+}
+
 static int serve(struct swr_file *file)
 {
-	struct swr_device *dev;
-	int error = -EIO;
+	void *page;
+	int error;
 
 	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
+	page = (void *)__get_free_page(GFP_KERNEL);
+	if (!page)
+		return -ENOMEM;
 	spin_lock_irq(&file->lock);
-	dev = file->dead ? NULL : file->dev;
-	if (dev) {
-		error = -EBUSY;
-		spin_lock(&dev->server_lock);
-		if (!dev->server) {
-			kref_get(&file->kref);
-			dev->server = file;
-			error = 0;
-		}
-		spin_unlock(&dev->server_lock);
-	}
+	error = serve_locked(file);
 	spin_unlock_irq(&file->lock);
-	if (!error)
-		look_again(file);
-	return error;
+	if (error) {
+		free_page((unsigned long)page);
+		return error;
+	}
+	file->page = page;
+	WRITE_ONCE(file->serves, true);
+	swr_use_reserves();
+	look_again(file);
+	return 0;
 }
 
 /* With a reference, or NULL. Not to be kept over a copy from or to the daemon's memory. */
@@ -342,6 +358,20 @@ static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *pag
 	return 0;
 }
 
+/* The file's own page; another one if it is in use, or the file does not serve. */
+static void *take_page(struct swr_file *file)
+{
+	void *page = xchg(&file->page, NULL);
+
+	return page ? page : (void *)__get_free_page(GFP_KERNEL);
+}
+
+static void give_page(struct swr_file *file, void *page)
+{
+	if (!READ_ONCE(file->serves) || cmpxchg(&file->page, NULL, page))
+		free_page((unsigned long)page);
+}
+
 static int copy(struct swr_file *file, void __user *argument)
 {
 	struct swrnic_copy copy;
@@ -352,11 +382,11 @@ static int copy(struct swr_file *file, void __user *argument)
 		return -EFAULT;
 	if (copy.direction > SWRNIC_COPY_OUT || !copy.count || copy.count > MAX_NAMES)
 		return -EINVAL;
-	page = (void *)__get_free_page(GFP_KERNEL);
+	page = take_page(file);
 	if (!page)
 		return -ENOMEM;
 	error = copy_names(file, &copy, page);
-	free_page((unsigned long)page);
+	give_page(file, page);
 	if (error < 0)
 		return error;
 	copy.error = error;

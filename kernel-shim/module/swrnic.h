@@ -46,6 +46,9 @@ struct swr_stream;
 extern struct workqueue_struct *swr_wq;
 extern struct workqueue_struct *swr_abort_wq;
 
+/* main.c: there is a daemon. May sleep. */
+void swr_use_reserves(void);
+
 /* Objects that processes make, each kind up to what the device announces. */
 enum swr_kind {
 	SWR_PDS,
@@ -100,6 +103,8 @@ struct swr_file {
 	bool dead;		       /* the ucontext has gone */
 	bool closed;		       /* nobody reads any more */
 	struct swr_device *dev;	       /* until the ucontext goes */
+	bool serves;		       /* SERVE was taken */
+	void *page;		       /* one that serves: for COPY, while no call has it, so that none has to wait for memory */
 	struct delayed_work watch;     /* from SERVE to the close */
 	unsigned long called;	       /* jiffies of its last read(), write() or ioctl() */
 	unsigned long told;	       /* jiffies when `ready` was last empty and then was not; under lock */
