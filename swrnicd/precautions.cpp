@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,7 +22,8 @@ namespace swrnic::daemon {
 namespace {
 
 constexpr std::size_t kThreadStack = std::size_t{512} * 1024;  // of each thread: all of it is locked
-constexpr std::size_t kHeap = std::size_t{8} * 1024 * 1024;    // asked for at the beginning, never given back
+constexpr int kNice = -20;  // among those who look for memory that only our work frees, we must not wait our turn
+constexpr std::size_t kHeap = std::size_t{8} * 1024 * 1024;  // asked for at the beginning, never given back
 
 void report(const char* what, const char* without, int error) {
     log(LogLevel::kWarn, "{}: {}: {}", what, std::strerror(error), without);
@@ -54,6 +56,8 @@ void take_precautions() {
     // Our allocations must not wait for writing that goes through us.
     if (::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) != 0)
         report("PR_SET_IO_FLUSHER", "memory pressure may block this process behind its own mounts", errno);
+    if (::setpriority(PRIO_PROCESS, 0, kNice) != 0)
+        report("setpriority -20", "memory pressure may leave this process little of the processors", errno);
     keep_from_oom_killer();
 }
 
