@@ -10,8 +10,9 @@ import time
 import lib
 from lib import expect
 
-# These two dissectors guess at what Sends carry, and call perftest's own messages malformed.
-GUESSERS = ["--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct"]
+# These two dissectors guess at what Sends carry, and call perftest's own messages malformed. And a client's port may be known for
+# another protocol (44321 is): what the octets look like goes first.
+GUESSERS = ["--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct", "-o", "tcp.try_heuristic_first:TRUE"]
 FIELDS = ["frame.number", "tcp.stream", "ip.src", "ipv6.src", "tcp.srcport", "tcp.seq", "tcp.len", "frame.protocols",
           "iwarp_mpa.ulpdulength", "iwarp_mpa.pdlength", "iwarp_mpa.req", "iwarp_mpa.rep"]
 
