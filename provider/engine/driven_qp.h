@@ -32,7 +32,7 @@ struct DrivenQp final : Qp {
     std::atomic<int> fd{-1};                            // of the stream, while there is one
     std::atomic<std::uint64_t> earlier_retransmits{0};  // of streams that have ended
 
-    // Polls leave it alone until then (Clock ticks): the rest of a large FPDU is on its way.
+    // Polls leave it alone until then (Clock ticks): after a turn of bulk more is on its way.
     std::atomic<std::int64_t> rests_until{0};
 
     // The deferral of small sends (progress.cpp).
