@@ -52,7 +52,7 @@ struct DrivenQp final : Qp {
     // Membership in ReadyQueue, under its lock.
     DrivenQp* ready_next = nullptr;
     DrivenQp* ready_prev = nullptr;
-    bool ready = false;
+    bool ready = false;  // stands in it, or has been retired from it
 };
 
 }  // namespace swrnic::engine

@@ -82,9 +82,9 @@ void Engine::Impl::destroy_qp(DrivenQp& qp) {
     }
     // It has no stream, so it waits for no receive again.
     if (qp.init().srq != nullptr) qp.init().srq->forget(qp);
-    // Nobody finds it any more; those who found it before are in a pass.
+    ready_.retire(qp);
+    // Nobody finds it any more, here or there; those who found it before are in a pass.
     passes.synchronize();
-    ready_.remove(qp);
     qp.init().send_cq->purge(qp.init().qpn);
     qp.init().recv_cq->purge(qp.init().qpn);
 }

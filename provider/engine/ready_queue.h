@@ -29,9 +29,11 @@ class ReadyQueue {
         if (qp != nullptr) unlink(*qp);
         return qp;
     }
-    void remove(DrivenQp& qp) {
+    // It never stands in it again, whoever still pushes it: from here on only passes that run can know of it.
+    void retire(DrivenQp& qp) {
         const std::lock_guard hold(mutex_);
         if (qp.ready) unlink(qp);
+        qp.ready = true;
     }
     // seq_cst: read by the thread after it has said that it sleeps, against push-then-kick on the other side
     bool empty() const { return size_.load() == 0; }

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/engine_impl.h"
 #include "wire/terminate.h"
 
 namespace swrnic::engine::test {
@@ -233,6 +233,38 @@ TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {
     }
     EXPECT_GT(received, 20u);
     EXPECT_EQ(to.host.terminates_sent, 0);
+}
+
+// Destruction takes a QP out of the queue and then waits for the passes that know of it. One of them may have work left
+// for it: were that to bring it back, a later pass would drive what is freed.
+TEST(ReadyQueueTest, NobodyBringsBackWhatWasRetired) {
+    PassPool passes;
+    SystemRandom random;
+    MemoryTable memory(passes, random, nullptr);
+    Cq cq(16, 1);
+    const QpInit init{.qpn = 1,
+                      .pd = kPd,
+                      .send_cq = &cq,
+                      .recv_cq = &cq,
+                      .max_send_wr = 1,
+                      .max_recv_wr = 1,
+                      .max_send_sge = 1,
+                      .max_recv_sge = 1,
+                      .max_inline = 0,
+                      .sq_sig_all = false};
+    DrivenQp one(init, memory, random), other(init, memory, random);
+    ReadyQueue queue;
+    queue.push(one);
+    queue.push(other);
+    queue.push(one);
+    EXPECT_EQ(queue.size(), 2u) << "stands in it once";
+    queue.retire(one);
+    queue.push(one);
+    EXPECT_EQ(queue.pop(), &other);
+    EXPECT_EQ(queue.pop(), nullptr);
+    queue.retire(other);
+    queue.push(other);
+    EXPECT_TRUE(queue.empty());
 }
 
 // A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
