@@ -66,6 +66,10 @@ DrivenQp* Engine::Impl::add_qp(const QpInit& init) {
 void Engine::Impl::destroy_qp(DrivenQp& qp) {
     {
         Pass pass = passes.begin();
+        {
+            const RxGuard rx(qp.rx_lock());
+            if (!qp.connected()) qp.apply(QpEvent::kAbort);  // takes no stream that comes now
+        }
         if (qp.connected()) {
             start_disconnect(qp, pass);
             finish(qp, pass, CloseReason::kGraceful, Ending::kDrain);
@@ -83,7 +87,8 @@ void Engine::Impl::destroy_qp(DrivenQp& qp) {
     // It has no stream, so it waits for no receive again.
     if (qp.init().srq != nullptr) qp.init().srq->forget(qp);
     ready_.retire(qp);
-    // Nobody finds it any more, here or there; those who found it before are in a pass.
+    cool(qp);  // whoever ended its stream may not have come to it yet
+    // Nobody finds it any more, in whatever place; those who found it before are in a pass.
     passes.synchronize();
     qp.init().send_cq->purge(qp.init().qpn);
     qp.init().recv_cq->purge(qp.init().qpn);
@@ -103,12 +108,12 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
         RxGuard rx(qp->rx_lock());
         TxGuard tx(qp->tx_lock());
         taken = qp->start(rx, tx, connection, transport);
+        if (taken) watch(*qp, connection.fd);  // the stream cannot end before
     }
     if (!taken) {
         host.qp_closed(qpn, CloseReason::kError);
         return;
     }
-    watch(*qp, connection.fd);
     // A Responder with RTR is ready when the first FPDU is in (MPA-53).
     const bool fenced = !connection.initiator && connection.p2p;
     if (!fenced && connection.terminate == 0) pass.outbox().ready.push_back(qpn);

@@ -76,6 +76,7 @@ class Engine::Impl {
 
     // ---- progress (progress.cpp)
     void unwatch(DrivenQp& qp);
+    void cool(DrivenQp& qp);  // polls do not know of it; without a stream it gets hot no more
     void doorbell(DrivenQp& qp);
     void receive_posted(DrivenQp& qp);
     void wake_waiters(Srq& srq);

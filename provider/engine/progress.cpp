@@ -187,9 +187,13 @@ void Engine::Impl::watch(DrivenQp& qp, int fd) {
 }
 
 void Engine::Impl::unwatch(DrivenQp& qp) {
+    cool(qp);
+    connected_.fetch_sub(1);
+}
+
+void Engine::Impl::cool(DrivenQp& qp) {
     DrivenQp* expected = &qp;
     hot_.compare_exchange_strong(expected, nullptr);
-    connected_.fetch_sub(1);
 }
 
 void Engine::Impl::linger(std::unique_ptr<TcpTransport> transport) {
