@@ -71,6 +71,15 @@ MemoryError KernelMemory::copy(std::uint32_t qpn, const ForeignName& name, std::
     return result_of(direction == SWRNIC_COPY_IN ? "COPY in" : "COPY out", qpn, failed, copy.error);
 }
 
+std::optional<engine::ForeignMemory::Receive> KernelMemory::take_receive(std::uint32_t qpn) {
+    swrnic_wqe wqe{};
+    swrnic_fetch fetch{
+        .qpn = qpn, .queue = SWRNIC_QUEUE_RECV, .wqes = reinterpret_cast<std::uintptr_t>(&wqe), .max = 1, .count = 0};
+    const int failed = calls_.call(SWRNIC_IOC_FETCH, &fetch);
+    if (failed != 0 || fetch.count == 0) return std::nullopt;
+    return Receive{wqe.sequence, wqe.length};
+}
+
 bool KernelMemory::execute(std::uint32_t qpn, std::uint64_t wr_id) {
     swrnic_execute execute{.qpn = qpn, .error = 0, .sequence = wr_id};
     const int failed = calls_.call(SWRNIC_IOC_EXECUTE, &execute);

@@ -17,6 +17,7 @@ class KernelMemory final : public engine::ForeignMemory {
     engine::MemoryError copy_in(std::uint32_t qpn, const engine::ForeignName& name, std::span<std::byte> to) override;
     engine::MemoryError copy_out(std::uint32_t qpn, const engine::ForeignName& name,
                                  std::span<const std::byte> from) override;
+    std::optional<Receive> take_receive(std::uint32_t qpn) override;
     bool execute(std::uint32_t qpn, std::uint64_t wr_id) override;
     engine::MemoryError invalidate(std::uint32_t qpn, std::uint32_t stag) override;
 

@@ -104,7 +104,7 @@ void Server::obey(const swrnic_down& record) {
         case SWRNIC_DOWN_QP_WORK:
             // Before there is a stream the requests stay where they are.
             if (found == qps_.end()) return;
-            fetch(record.qpn, found->second, SWRNIC_QUEUE_RECV);
+            fetch_receives(record.qpn, found->second);
             fetch(record.qpn, found->second, SWRNIC_QUEUE_SEND);
             return;
         case SWRNIC_DOWN_QP_DISCONNECT:
@@ -131,7 +131,7 @@ void Server::connected(std::uint32_t qpn, const swrnic_connected& stream) {
     log(LogLevel::kInfo, "{}: {}: connected as {}, MPA revision {}, flags {:#x}, IRD {}, ORD {}", device_,
         statistics_->name_of(qpn), stream.role == SWRNIC_ROLE_INITIATOR ? "initiator" : "responder", stream.mpa_rev,
         stream.flags, stream.ird, stream.ord);
-    fetch(qpn, qp, SWRNIC_QUEUE_RECV);  // first, so that what the peer sends at once finds them
+    fetch_receives(qpn, qp);  // first, so that what the peer sends at once finds them
     engine_->connect(qpn, host::to_connection(stream));
     fetch(qpn, qp, SWRNIC_QUEUE_SEND);
 }
@@ -144,10 +144,13 @@ bool Server::make_qp(std::uint32_t qpn) try {
         log(LogLevel::kWarn, "{}: QP {:#x}: QP_INFO: {}", device_, qpn, std::strerror(failed));
         return false;
     }
-    const std::uint32_t max_send = std::max(info.max_send_wr, 1u), max_recv = std::max(info.max_recv_wr, 1u);
+    const bool shared = info.max_recv_wr == 0;
+    const std::uint32_t max_send = std::max(info.max_send_wr, 1u);
+    const std::uint32_t max_recv = shared ? SWRNIC_SHARED_RECEIVES : info.max_recv_wr;
     ended_.reserve(qps_.size() + 1);  // its end must not want memory
     engine::Counters* counters = statistics_->add_qp(qpn);
     KernelQp& made = qps_[qpn];
+    made.shared = shared;
     made.cq = engine_->create_cq(max_send + max_recv, qpn);
     if (made.cq == nullptr) {
         forget(qpn);
@@ -196,6 +199,14 @@ void Server::destroy_ended() {
 
 // ---- requests
 // --------------------------------------------------------------------------------------------------------------------
+
+void Server::fetch_receives(std::uint32_t qpn, KernelQp& qp) {
+    if (qp.shared) {
+        engine_->look_for_receive(*qp.qp);
+    } else {
+        fetch(qpn, qp, SWRNIC_QUEUE_RECV);
+    }
+}
 
 void Server::fetch(std::uint32_t qpn, KernelQp& qp, std::uint32_t queue) {
     std::array<swrnic_wqe, kFetched> wqes;
@@ -252,6 +263,7 @@ void Server::comp_posted(std::uint32_t qpn) {
         const int count = engine::Engine::take_completions(*at->second.cq, found);
         if (count == 0) return;
         complete(qpn, at->second, {found.data(), static_cast<std::size_t>(count)});
+        if (at->second.shared) engine_->look_for_receive(*at->second.qp);  // there may have been too many incomplete
     }
 }
 

@@ -48,6 +48,7 @@ class Server final : public engine::Host {
     struct KernelQp {
         engine::Qp* qp = nullptr;
         engine::Cq* cq = nullptr;  // its handle is the QP's number
+        bool shared = false;       // its receives are taken one by one when they are needed (KernelMemory)
         bool failed = false;       // an error was reported: the module flushes the rest
         bool ended = false;        // QP_CLOSED was told: to be destroyed
     };
@@ -56,6 +57,7 @@ class Server final : public engine::Host {
     void obey(const swrnic_down& record);
     void connected(std::uint32_t qpn, const swrnic_connected& stream);
     bool make_qp(std::uint32_t qpn);
+    void fetch_receives(std::uint32_t qpn, KernelQp& qp);
     void fetch(std::uint32_t qpn, KernelQp& qp, std::uint32_t queue);
     bool post(KernelQp& qp, const swrnic_wqe& wqe, std::uint32_t queue);
     void complete(std::uint32_t qpn, KernelQp& qp, std::span<const engine::WorkCompletion> found);

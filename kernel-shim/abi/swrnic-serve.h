@@ -38,7 +38,7 @@ struct swrnic_qp_info {
 	__u32 qpn;
 	__u32 access; /* enum ib_access_flags: what the QP lets its peer do */
 	__u32 max_send_wr;
-	__u32 max_recv_wr;
+	__u32 max_recv_wr; /* 0: its receives come from a queue that several QPs share */
 	__u32 reserved[4];
 };
 
@@ -67,7 +67,14 @@ struct swrnic_wqe {
 	__u32 reserved;
 };
 
-/* Takes the next requests of a queue. Fewer than max: there are no more at present. */
+/*
+ * Takes the next requests of a queue. Fewer than max: there are no more at present.
+ *
+ * From a shared queue a receive is to be fetched, alone, when a message needs it; so that none lies with a QP that is idle. A QP
+ * has SWRNIC_SHARED_RECEIVES of them at most that are not complete. Where there was none, QP_WORK tells when there are some.
+ */
+#define SWRNIC_SHARED_RECEIVES 64
+
 struct swrnic_fetch {
 	__u32 qpn;
 	__u32 queue; /* enum swrnic_queue */

@@ -231,6 +231,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.poll_cq = swr_poll_cq,
 	.post_recv = swr_post_recv,
 	.post_send = swr_post_send,
+	.post_srq_recv = swr_post_srq_recv,
 	.query_device = query_device,
 	.query_gid = query_gid,
 	.query_pkey = query_pkey,

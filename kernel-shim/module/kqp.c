@@ -11,7 +11,7 @@
 
 /* ---- rings ------------------------------------------------------------------------------------------------------------- */
 
-static int ring_create(struct swr_kring *ring, u32 depth, u32 max_sge)
+int swr_kring_create(struct swr_kring *ring, u32 depth, u32 max_sge)
 {
 	u32 size = roundup_pow_of_two(max(depth, 1U));
 
@@ -31,14 +31,22 @@ struct swr_kwqe *swr_kring_at(const struct swr_kring *ring, u64 sequence)
 int swr_kqp_create(struct swr_qp *qp, struct ib_qp_init_attr *attr)
 {
 	struct swr_kqp *kqp = kzalloc(sizeof(*kqp), GFP_KERNEL);
+	u32 max_recv_wr = attr->cap.max_recv_wr, max_recv_sge = attr->cap.max_recv_sge;
 
 	if (!kqp)
 		return -ENOMEM;
+	INIT_LIST_HEAD(&kqp->starved);
+	if (attr->srq) {
+		kqp->srq = to_swr_srq(attr->srq);
+		max_recv_wr = SWRNIC_SHARED_RECEIVES;
+		max_recv_sge = kqp->srq->kernel->ring.max_sge;
+	}
 	qp->kernel = kqp;
+	kqp->qp = qp;
 	kqp->cq[SWRNIC_QUEUE_SEND] = to_swr_cq(attr->send_cq);
 	kqp->cq[SWRNIC_QUEUE_RECV] = to_swr_cq(attr->recv_cq);
-	if (!ring_create(&kqp->ring[SWRNIC_QUEUE_SEND], attr->cap.max_send_wr, attr->cap.max_send_sge) &&
-	    !ring_create(&kqp->ring[SWRNIC_QUEUE_RECV], attr->cap.max_recv_wr, attr->cap.max_recv_sge))
+	if (!swr_kring_create(&kqp->ring[SWRNIC_QUEUE_SEND], attr->cap.max_send_wr, attr->cap.max_send_sge) &&
+	    !swr_kring_create(&kqp->ring[SWRNIC_QUEUE_RECV], max_recv_wr, max_recv_sge))
 		return 0;
 	swr_kqp_free(qp);
 	return -ENOMEM;
@@ -80,6 +88,8 @@ void swr_kqp_wake(struct swr_qp *qp, const struct swr_wakes *wakes)
 	for (queue = SWRNIC_QUEUE_SEND; queue <= SWRNIC_QUEUE_RECV; queue++)
 		if (wakes->cq[queue])
 			swr_kcq_wake(qp->kernel->cq[queue], wakes->cq[queue]);
+	if (wakes->srq_limit)
+		swr_ksrq_reached(qp->kernel->srq);
 }
 
 static void add_cqe_locked(struct swr_qp *qp, enum swrnic_queue queue, struct ib_wc *wc, bool solicited, struct swr_wakes *wakes)
@@ -119,6 +129,8 @@ static void flush_locked(struct swr_qp *qp, enum swrnic_queue queue, struct swr_
 void swr_kqp_fail_locked(struct swr_qp *qp, struct swr_wakes *wakes)
 {
 	qp->state = IB_QPS_ERR;
+	if (qp->kernel->srq)
+		swr_ksrq_forget_locked(qp);
 	flush_locked(qp, SWRNIC_QUEUE_SEND, wakes);
 	flush_locked(qp, SWRNIC_QUEUE_RECV, wakes);
 }
@@ -139,6 +151,8 @@ void swr_kqp_reset_locked(struct swr_qp *qp)
 {
 	enum swrnic_queue queue;
 
+	if (qp->kernel->srq)
+		swr_ksrq_forget_locked(qp);
 	for (queue = SWRNIC_QUEUE_SEND; queue <= SWRNIC_QUEUE_RECV; queue++) {
 		struct swr_kring *ring = &qp->kernel->ring[queue];
 
@@ -259,7 +273,7 @@ static int take_send(const struct swr_qp *qp, struct swr_kring *ring, const stru
 	return 0;
 }
 
-static int take_recv(struct swr_kring *ring, const struct ib_recv_wr *wr)
+int swr_kring_post_recv(struct swr_kring *ring, const struct ib_recv_wr *wr)
 {
 	struct swr_kwqe *wqe = swr_kring_at(ring, ring->tail);
 	int error;
@@ -311,7 +325,7 @@ static int post_recv_locked(struct swr_qp *qp, const struct ib_recv_wr **wr, str
 	if (*wr && qp->state == IB_QPS_RESET)
 		return -EINVAL;
 	for (; *wr; *wr = (*wr)->next) {
-		error = take_recv(ring, *wr);
+		error = swr_kring_post_recv(ring, *wr);
 		if (error)
 			return error;
 	}
@@ -357,9 +371,9 @@ int swr_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr, const struct 
 	bool had, tell;
 	int error;
 
-	if (!qp->kernel) {
+	if (!qp->kernel || qp->kernel->srq) {
 		*bad = wr;
-		return -EOPNOTSUPP;
+		return qp->kernel ? -EINVAL : -EOPNOTSUPP;
 	}
 	spin_lock_irqsave(&qp->lock, flags);
 	had = unfetched(&qp->kernel->ring[SWRNIC_QUEUE_RECV]);

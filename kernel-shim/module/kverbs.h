@@ -3,8 +3,8 @@
  * Objects of consumers in the kernel: queues, memory and completions are the module's, the streams are a daemon's
  * (kernel-shim/abi/swrnic-serve.h).
  *
- * Locks, outermost first: swr_file.lock, swr_qp.lock, then swr_kmr.lock or swr_kcq.lock; all of them with interrupts off, since
- * posts and polls come from any context. A completion handler is called under none of them.
+ * Locks, outermost first: swr_file.lock, swr_qp.lock, then swr_kmr.lock, swr_kcq.lock or swr_ksrq.lock; all of them with interrupts
+ * off, since posts and polls come from any context. A handler of the consumer is called under none of them.
  *
  * A daemon can make a copy from or to its memory take as long as it likes. So no such copy is made with a reference to a QP, for
  * which destroy_qp would wait: octets go through a page of the call's own, and the QP is looked up anew for each.
@@ -30,9 +30,9 @@ struct swr_kcq {
 #define SWR_WAKE_HANDLER BIT(0)
 #define SWR_WAKE_OVERRUN BIT(1)
 
-/* By queue of a QP, enum swrnic_queue. */
 struct swr_wakes {
-	unsigned long cq[2];
+	unsigned long cq[2]; /* by queue of a QP, enum swrnic_queue */
+	bool srq_limit;
 };
 
 int swr_kcq_create(struct swr_cq *cq, const struct ib_cq_init_attr *attr);
@@ -117,12 +117,15 @@ struct swr_kring {
 	u64 tail;    /* the next to be posted */
 };
 
-/* All of it under swr_qp.lock, but for the CQs. */
+/* All of it under swr_qp.lock, but for the CQs and what is of the shared receive queue. */
 struct swr_kqp {
+	struct swr_qp *qp; /* whose it is */
 	struct swr_cq *cq[2];
-	struct swr_kring ring[2];
-	u64 executed; /* no local request before it, but for those that are */
-	bool served;  /* the daemon has the stream, or had it */
+	struct swr_srq *srq;	  /* NULL: receives are posted to the QP */
+	struct list_head starved; /* under swr_ksrq.lock */
+	struct swr_kring ring[2]; /* with srq, of receives: what is taken from there and not complete */
+	u64 executed;		  /* no local request before it, but for those that are */
+	bool served;		  /* the daemon has the stream, or had it */
 };
 
 int swr_kqp_create(struct swr_qp *qp, struct ib_qp_init_attr *attr);
@@ -134,12 +137,34 @@ bool swr_kqp_waits(struct swr_qp *qp); /* for the daemon to do something */
 int swr_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
 int swr_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 
+int swr_kring_create(struct swr_kring *ring, u32 depth, u32 max_sge);
+int swr_kring_post_recv(struct swr_kring *ring, const struct ib_recv_wr *wr);
 struct swr_kwqe *swr_kring_at(const struct swr_kring *ring, u64 sequence);
 bool swr_kqp_running_locked(const struct swr_qp *qp); /* may what it names be touched? */
 void swr_kqp_complete_locked(struct swr_qp *qp, enum swrnic_queue queue, const struct ib_wc *result, bool solicited,
 			     struct swr_wakes *wakes);
 void swr_kqp_fail_locked(struct swr_qp *qp, struct swr_wakes *wakes);
 void swr_kqp_wake(struct swr_qp *qp, const struct swr_wakes *wakes);
+
+/* ---- shared receive queues ---------------------------------------------------------------------------------------------- */
+
+/* A QP takes a receive when a message needs it, and no sooner: none lies with a QP that is idle. */
+struct swr_ksrq {
+	spinlock_t lock; /* of all that follows, and of swr_kqp.starved */
+	struct swr_kring ring;
+	u32 limit;		  /* 0: not armed */
+	struct list_head starved; /* QPs that found it empty: swr_kqp.starved */
+};
+
+int swr_ksrq_create(struct swr_srq *srq, const struct ib_srq_attr *attr);
+void swr_ksrq_destroy(struct swr_srq *srq);
+void swr_ksrq_arm(struct swr_srq *srq, u32 limit);
+void swr_ksrq_query(struct swr_srq *srq, struct ib_srq_attr *attr);
+int swr_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
+/* These two under swr_qp.lock. */
+void swr_ksrq_take_locked(struct swr_qp *qp, struct swr_wakes *wakes); /* one more into the QP's own queue, if there is one */
+void swr_ksrq_forget_locked(struct swr_qp *qp);
+void swr_ksrq_reached(struct swr_srq *srq); /* its limit: under no lock */
 
 /* kwork.c: what the daemon does with requests; each 0 or -EINVAL */
 int swr_kqp_peek(struct swr_qp *qp, enum swrnic_queue queue, u32 nth, struct swrnic_wqe *wqe); /* 1: there it is; 0: no more */

@@ -29,11 +29,14 @@ static enum swrnic_wqe_opcode wqe_opcode(enum ib_wr_opcode opcode)
 int swr_kqp_peek(struct swr_qp *qp, enum swrnic_queue queue, u32 nth, struct swrnic_wqe *wqe)
 {
 	const struct swr_kring *ring = &qp->kernel->ring[queue];
+	struct swr_wakes wakes = {};
 	const struct swr_kwqe *kwqe;
 	int there = 0;
 
 	memset(wqe, 0, sizeof(*wqe));
 	spin_lock_irq(&qp->lock);
+	if (queue == SWRNIC_QUEUE_RECV && qp->kernel->srq && swr_kqp_running_locked(qp) && nth == ring->tail - ring->fetched)
+		swr_ksrq_take_locked(qp, &wakes);
 	if (swr_kqp_running_locked(qp) && nth < ring->tail - ring->fetched) {
 		there = 1;
 		wqe->sequence = ring->fetched + nth;
@@ -49,6 +52,7 @@ int swr_kqp_peek(struct swr_qp *qp, enum swrnic_queue queue, u32 nth, struct swr
 		}
 	}
 	spin_unlock_irq(&qp->lock);
+	swr_kqp_wake(qp, &wakes);
 	return there;
 }
 
@@ -210,13 +214,13 @@ static const struct swr_kwqe *named_locked(struct swr_qp *qp, const struct swrni
 	}
 }
 
-static enum swrnic_name_error move_sge(struct swr_qp *qp, const struct ib_sge *sge, u32 offset, u32 length, void *buffer, bool in)
+static enum swrnic_name_error move_sge(struct swr_qp *qp, const struct ib_pd *pd, const struct ib_sge *sge, u32 offset, u32 length,
+				       void *buffer, bool in)
 {
 	void *memory = (void *)(uintptr_t)(sge->addr + offset);
 
 	if (sge->lkey != qp->ibqp.device->local_dma_lkey)
-		return swr_kmr_move(qp->dev, qp->ibqp.pd, sge->lkey, in ? 0 : IB_ACCESS_LOCAL_WRITE, sge->addr + offset, length,
-				    buffer, in);
+		return swr_kmr_move(qp->dev, pd, sge->lkey, in ? 0 : IB_ACCESS_LOCAL_WRITE, sge->addr + offset, length, buffer, in);
 	if (!buffer)
 		return SWRNIC_NAME_OK;
 	if (in)
@@ -229,6 +233,8 @@ static enum swrnic_name_error move_sge(struct swr_qp *qp, const struct ib_sge *s
 static enum swrnic_name_error move_request_locked(struct swr_qp *qp, const struct swrnic_name *name, u64 from, u32 length,
 						  void *buffer, bool in)
 {
+	const struct swr_srq *srq = name->kind == SWRNIC_NAME_RECV ? qp->kernel->srq : NULL;
+	const struct ib_pd *pd = srq ? srq->ibsrq.pd : qp->ibqp.pd;
 	const struct swr_kwqe *wqe = named_locked(qp, name, in);
 	enum swrnic_name_error error;
 	const struct ib_sge *sge;
@@ -244,7 +250,7 @@ static enum swrnic_name_error move_request_locked(struct swr_qp *qp, const struc
 			continue;
 		}
 		run = min_t(u64, length, sge->length - from);
-		error = move_sge(qp, sge, from, run, buffer, in);
+		error = move_sge(qp, pd, sge, from, run, buffer, in);
 		if (error)
 			return error;
 		buffer = buffer ? buffer + run : NULL;

@@ -187,9 +187,9 @@ static int prepare_kernel_qp(struct swr_qp *qp, struct ib_qp_init_attr *attr)
 {
 	int error;
 
-	if (attr->srq)
-		return -EOPNOTSUPP;
 	if (attr->cap.max_inline_data || !to_swr_cq(attr->send_cq)->kernel || !to_swr_cq(attr->recv_cq)->kernel)
+		return -EINVAL;
+	if (attr->srq && !to_swr_srq(attr->srq)->kernel)
 		return -EINVAL;
 	qp->startup.mpa_rev = SWRNIC_MPA_MAX_REV;
 	qp->file = swr_server_get(qp->dev);

@@ -167,7 +167,7 @@ static int qp_info(struct swr_file *file, void __user *argument)
 	memset(&info, 0, sizeof(info));
 	info.qpn = qp->ibqp.qp_num;
 	info.max_send_wr = qp->cap.max_send_wr;
-	info.max_recv_wr = qp->cap.max_recv_wr;
+	info.max_recv_wr = qp->kernel->srq ? 0 : qp->cap.max_recv_wr;
 	spin_lock_irq(&qp->lock);
 	info.access = qp->access;
 	spin_unlock_irq(&qp->lock);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Shared receive queues, as deep as the core needs them: an account, and the limit that a process arms by modify_srq, so that its
- * event comes once per arming. The receives are the engine's.
+ * Shared receive queues of processes, as deep as the core needs them: an account, and the limit that a process arms by modify_srq,
+ * so that its event comes once per arming. The receives are the engine's. Those of consumers in the kernel are in ksrq.c.
  */
-#include "swrnic.h"
+#include "kverbs.h"
 
 static void srq_release(struct kref *kref)
 {
@@ -16,13 +16,13 @@ int swr_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct i
 	struct swr_srq *srq = to_swr_srq(ibsrq);
 	int error;
 
-	if (!udata || !uobject)
-		return -EOPNOTSUPP;
 	if (init->srq_type != IB_SRQT_BASIC)
 		return -EOPNOTSUPP;
 	if (!init->attr.max_wr || init->attr.max_wr > SWR_MAX_SRQ_WR || init->attr.max_sge > SWR_MAX_SGE ||
 	    init->attr.srq_limit > init->attr.max_wr)
 		return -EINVAL;
+	if (!udata)
+		return swr_ksrq_create(srq, &init->attr);
 	srq->file = rdma_udata_to_drv_context(udata, struct swr_ucontext, ibucontext)->file;
 	srq->handle = uobject->id;
 	srq->attr = init->attr;
@@ -48,6 +48,10 @@ int swr_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_a
 		return 0;
 	if (attr->srq_limit > SWR_MAX_SRQ_WR)
 		return -EINVAL;
+	if (srq->kernel) {
+		swr_ksrq_arm(srq, attr->srq_limit);
+		return 0;
+	}
 	spin_lock_irq(&srq->file->lock);
 	srq->attr.srq_limit = attr->srq_limit;
 	spin_unlock_irq(&srq->file->lock);
@@ -58,6 +62,10 @@ int swr_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 {
 	struct swr_srq *srq = to_swr_srq(ibsrq);
 
+	if (srq->kernel) {
+		swr_ksrq_query(srq, attr);
+		return 0;
+	}
 	spin_lock_irq(&srq->file->lock);
 	*attr = srq->attr;
 	spin_unlock_irq(&srq->file->lock);
@@ -69,6 +77,10 @@ int swr_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 {
 	struct swr_srq *srq = to_swr_srq(ibsrq);
 
+	if (srq->kernel) {
+		swr_ksrq_destroy(srq);
+		return 0;
+	}
 	xa_erase_irq(&srq->file->srqs, srq->handle);
 	kref_put(&srq->kref, srq_release);
 	wait_for_completion(&srq->free);

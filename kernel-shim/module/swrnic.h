@@ -147,6 +147,7 @@ struct swr_cq {
 
 struct swr_srq {
 	struct ib_srq ibsrq;
+	struct swr_ksrq *kernel; /* NULL: a process's, and then all that follows is in use */
 	struct swr_file *file;
 	u32 handle;
 	struct ib_srq_attr attr; /* this and the next two under swr_file.lock; srq_limit: 0 is not armed */

@@ -360,6 +360,10 @@ PostResult Engine::post_recv(Qp& qp, const RecvWr& wr) {
     return result;
 }
 
+void Engine::look_for_receive(Qp& qp) {
+    impl_->receive_posted(static_cast<DrivenQp&>(qp));
+}
+
 void Engine::connect(std::uint32_t qpn, const Connection& connection) {
     impl_->connect(qpn, connection);
 }

@@ -131,6 +131,8 @@ class Engine {
     PostResult post_sends(Qp& qp, std::span<const SendWr> wrs);
     void ring_doorbell(Qp& qp);
     PostResult post_recv(Qp& qp, const RecvWr& wr);
+    // ForeignMemory::take_receive may have one where it had none.
+    void look_for_receive(Qp& qp);
 
     // Connection management; an unknown qpn is ignored (connect() then closes the fd).
     void connect(std::uint32_t qpn, const Connection& connection);

@@ -44,6 +44,13 @@ class FakeMemory final : public ForeignMemory {
         std::copy(from.begin(), from.end(), data);
         return MemoryError::kNone;
     }
+    std::optional<Receive> take_receive(std::uint32_t qpn) override {
+        EXPECT_EQ(qpn, Rig::kQpn);
+        if (shared.empty()) return std::nullopt;
+        const Receive next = shared.front();
+        shared.erase(shared.begin());
+        return next;
+    }
     bool execute(std::uint32_t, std::uint64_t wr_id) override {
         log.push_back("execute " + std::to_string(wr_id));
         return wr_id != refused;
@@ -53,6 +60,7 @@ class FakeMemory final : public ForeignMemory {
         return things_.erase({Kind::kTagged, stag}) != 0 ? MemoryError::kNone : MemoryError::kInvalidStag;
     }
 
+    std::vector<Receive> shared;
     std::vector<std::string> log;
     std::optional<std::uint64_t> refused;
     std::optional<int> copies_left;  // then everything is gone
@@ -220,6 +228,32 @@ TEST_P(ForeignMemoryTest, WhatTheNameRefusesIsTerminated) {
     ASSERT_FALSE(done.empty());
     ASSERT_EQ(plain.outbox.closed.size(), 1u);
     EXPECT_EQ(plain.outbox.closed[0].terminate, wire::fault::kTaggedBounds);
+}
+
+// A receive of a shared queue is taken when a Send needs it, and no sooner.
+TEST_P(ForeignMemoryTest, ASendTakesItsReceiveFromASharedQueue) {
+    memory.add(Kind::kRecv, 7, kLength);
+    memory.add(Kind::kRecv, 8, kLength);
+    memory.shared = {{7, kLength}, {8, kLength}};
+    exchange();
+    EXPECT_EQ(memory.shared.size(), 2u);
+    plain_posts(WrOpcode::kSend);
+    exchange();
+    EXPECT_EQ(memory.shared.size(), 1u);
+    EXPECT_EQ(only(kernel, kernel.recv_cq).wr_id, 7u);
+    EXPECT_EQ(memory.at(Kind::kRecv, 7), data);
+}
+
+TEST_P(ForeignMemoryTest, ASendWaitsForASharedReceive) {
+    plain_posts(WrOpcode::kSend);
+    exchange();
+    EXPECT_TRUE(kernel.poll(kernel.recv_cq).empty());
+    memory.add(Kind::kRecv, 3, kLength);
+    memory.shared = {{3, kLength}};
+    kernel.receive();
+    exchange();
+    EXPECT_EQ(only(kernel, kernel.recv_cq).byte_len, kLength);
+    EXPECT_EQ(memory.at(Kind::kRecv, 3), data);
 }
 
 TEST_P(ForeignMemoryTest, AnInvalidationGoesToItsOwner) {

@@ -29,7 +29,8 @@ inline constexpr std::uint64_t kTo = 0x5000;  // where STags begin
 
 class FakeKernel {
   public:
-    explicit FakeKernel(std::uint32_t number) : qpn(number) {
+    // shares: its receives come one at a time, when they are asked for.
+    explicit FakeKernel(std::uint32_t number, bool shares = false) : qpn(number), shares_(shares) {
         std::array<int, 2> ends{};
         EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
         ours_ = ends[0];
@@ -100,6 +101,10 @@ class FakeKernel {
         EXPECT_TRUE(news_.wait_for(hold, std::chrono::seconds(10), [&] { return done_.size() >= count; }));
         return done_;
     }
+    std::size_t fetched(std::uint32_t queue) {
+        const std::lock_guard hold(mutex_);
+        return rings_[queue].fetched;
+    }
     std::vector<std::uint64_t> executed() {
         const std::lock_guard hold(mutex_);
         return executed_;
@@ -112,7 +117,8 @@ class FakeKernel {
                 auto& info = *static_cast<swrnic_qp_info*>(argument);
                 if (info.qpn != qpn) return EINVAL;
                 info.access = 7;  // local write, remote write and read
-                info.max_send_wr = info.max_recv_wr = 128;
+                info.max_send_wr = 128;
+                info.max_recv_wr = shares_ ? 0 : 128;
                 return 0;
             }
             case SWRNIC_IOC_FETCH:
@@ -159,6 +165,9 @@ class FakeKernel {
     }
     int fetch(swrnic_fetch& fetch) {
         Ring& ring = rings_[fetch.queue];
+        if (shares_ && fetch.queue == SWRNIC_QUEUE_RECV) {
+            EXPECT_EQ(fetch.max, 1u) << "hoarded";
+        }
         fetch.count = 0;
         while (fetch.count < fetch.max && ring.fetched < ring.wqes.size())
             pointer<swrnic_wqe>(fetch.wqes)[fetch.count++] = ring.wqes[ring.fetched++];
@@ -187,6 +196,7 @@ class FakeKernel {
         return 0;
     }
 
+    const bool shares_;
     int ours_ = -1;
     std::mutex mutex_;
     std::condition_variable news_;

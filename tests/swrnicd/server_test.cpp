@@ -63,11 +63,12 @@ class ServerTest : public testing::Test {
             server.reset();
         ::close(gone_fd);
     }
-    void connect() {
+    void connect() { connect(a, b); }
+    static void connect(FakeKernel& initiator, FakeKernel& responder) {
         const auto [one, two] = tcp_pair();
-        a.connect(one, SWRNIC_ROLE_INITIATOR);
-        b.connect(two, SWRNIC_ROLE_RESPONDER);
-        for (FakeKernel* kernel : {&a, &b}) {
+        initiator.connect(one, SWRNIC_ROLE_INITIATOR);
+        responder.connect(two, SWRNIC_ROLE_RESPONDER);
+        for (FakeKernel* kernel : {&initiator, &responder}) {
             const swrnic_up ready = kernel->heard();
             EXPECT_EQ(ready.type, std::uint32_t{SWRNIC_UP_QP_READY});
             EXPECT_EQ(ready.id, kernel->qpn);
@@ -92,6 +93,31 @@ TEST_F(ServerTest, WhatWasPostedBeforeTheConnectionIsDoneAfterIt) {
     Bytes came = b.memory(SWRNIC_NAME_RECV, 0);
     came.resize(70'000);
     EXPECT_EQ(came, octets(70'000, 1));
+}
+
+// Nothing is taken before a message needs it, and one that finds nothing goes on when there is something.
+class SharedReceivesTest : public ServerTest {
+  protected:
+    SharedReceivesTest() { kernels[1] = &c; }
+    FakeKernel c{0x222, true};
+};
+
+TEST_F(SharedReceivesTest, AreTakenAsMessagesCome) {
+    constexpr std::uint64_t kMany = 100;
+    c.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    connect(a, c);
+    EXPECT_EQ(c.fetched(SWRNIC_QUEUE_RECV), 0u);
+    for (std::uint64_t i = 0; i < kMany; ++i)
+        a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(16, static_cast<unsigned>(i)));
+    EXPECT_EQ(c.completed(1).size(), 1u);
+    for (std::uint64_t i = 1; i < kMany; ++i)
+        c.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    const auto received = c.completed(kMany);
+    ASSERT_EQ(received.size(), kMany);
+    for (std::uint64_t i = 0; i < kMany; ++i) {
+        EXPECT_EQ(received[i].sequence, i);
+        EXPECT_EQ(c.memory(SWRNIC_NAME_RECV, i), octets(16, static_cast<unsigned>(i)));
+    }
 }
 
 TEST_F(ServerTest, AllKindsOfRequestsCompleteInOrder) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/core/types.h"
@@ -32,6 +33,13 @@ class ForeignMemory {
     virtual MemoryError copy_in(std::uint32_t qpn, const ForeignName& name, std::span<std::byte> to) = 0;
     // From our memory to the name. After an error some octets may be there.
     virtual MemoryError copy_out(std::uint32_t qpn, const ForeignName& name, std::span<const std::byte> from) = 0;
+    // The next receive of a queue that QPs share, for a Send that has come: its wr_id and length. Nothing: there is
+    // none at present, or this QP shares none.
+    struct Receive {
+        std::uint64_t wr_id;
+        std::uint32_t length;
+    };
+    virtual std::optional<Receive> take_receive(std::uint32_t qpn) = 0;
     // A local request (is_local()) in its turn. False: it failed.
     virtual bool execute(std::uint32_t qpn, std::uint64_t wr_id) = 0;
     // A Send with Invalidate of the peer's has come whole.

@@ -140,6 +140,12 @@ bool Qp::has_receives() const {
 
 bool Qp::receive_at_hand() {
     if (rq_.head() != rq_.tail()) return true;
+    if (ForeignMemory* foreign = memory_.foreign(); foreign != nullptr) {
+        const auto taken = foreign->take_receive(init_.qpn);
+        if (!taken) return false;
+        const Sge sge{kForeignAddress, taken->length, 0};
+        return post_recv({taken->wr_id, {&sge, taken->length != 0 ? 1u : 0u}}) == PostResult::kOk;
+    }
     if (init_.srq == nullptr || !init_.srq->take(*rq_.reserve())) return false;
     rq_.publish();
     return true;

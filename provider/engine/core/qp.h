@@ -115,8 +115,8 @@ class Qp {
     PostResult write(const SendWr& wr);
     // Whether the source of an inbound Read may be read as a whole. Its size is not 0. RFC 5040 5.2.1.
     MemoryError check_read_source(const wire::ReadRequest& request) const;
-    // Under the RX lock: whether there is a receive for the Send in progress; takes it out of the shared queue if need
-    // be.
+    // Under the RX lock: whether there is a receive for the Send in progress; takes it out of the shared queue, ours or
+    // a foreign one, if need be.
     bool receive_at_hand();
     // Whose regions receives may name.
     std::uint32_t receive_pd() const { return init_.srq == nullptr ? init_.pd : init_.srq->pd(); }

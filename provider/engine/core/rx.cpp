@@ -80,7 +80,7 @@ Rx::Status Rx::discard(Pass& pass) {
 
 // A receive may have been posted since: takes up what was read already, and reads nothing.
 Rx::Status Rx::resume(Pass& pass) {
-    if (!qp_.has_receives()) return Status::kStalled;
+    if (!qp_.receive_at_hand()) return Status::kStalled;
     stalled_ = false;
     ByteBuffer rest = std::move(carry_);
     carry_ = ByteBuffer();

@@ -64,7 +64,7 @@ Rx::Verdict Rx::fail(wire::TerminateCode code, AsyncEvent event, Header header) 
 }
 
 void Rx::give_up_waiting(const RxGuard&) {
-    if (!stalled_ || qp_.has_receives()) return;
+    if (!stalled_ || qp_.receive_at_hand()) return;
     const Header header = framed_ ? Header(frame_.octets()).subspan(wire::kFpduHeaderLen)
                                   : Header(header_).subspan(wire::kFpduHeaderLen, header_have_ - wire::kFpduHeaderLen);
     fail(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header);  // RFC 5041 7.2

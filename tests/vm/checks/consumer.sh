@@ -15,12 +15,22 @@ serving() { grep -q ': serving$' /tmp/swrnicd; }
 SWRNIC_LOG=info swrnicd >/tmp/swrnicd 2>&1 &
 daemon=$!
 until_true 20 serving || die "swrnicd serves not: $(tail -n 5 /tmp/swrnicd)"
-modprobe consumer patient=1 rounds=20 hold_ms=8000 || die "modprobe consumer"
-until_true 200 consumer_done || die "the consumer hangs after $(parameter rounds_done) rounds: $(tail -n 5 /tmp/swrnicd)"
-[ "$(parameter verdict)" = 1 ] || die "the consumer: $(dmesg | grep consumer: | tail -n 5) $(tail -n 5 /tmp/swrnicd)"
-# Of each side: four registrations and invalidations before, one after; a Write, a Read, four Sends, four receives.
-[ "$(parameter good)" = $((20 * 2 * 15)) ] || die "$(parameter good) completions with success"
-[ "$(parameter bad)" = $((20 * 2 * 4)) ] || die "$(parameter bad) completions without: what was left in the receive queues"
+
+# all_is_done ROUNDS BAD ARGUMENT...: BAD completions of each side without success.
+all_is_done() {
+    local rounds=$1 bad=$2
+    shift 2
+    modprobe consumer patient=1 rounds="$rounds" hold_ms=8000 "$@" || die "modprobe consumer"
+    until_true 200 consumer_done || die "the consumer hangs after $(parameter rounds_done) rounds: $(tail -n 5 /tmp/swrnicd)"
+    [ "$(parameter verdict)" = 1 ] || die "the consumer: $(dmesg | grep consumer: | tail -n 5) $(tail -n 5 /tmp/swrnicd)"
+    # Of each side: four registrations and invalidations before, one after; a Write, a Read, four Sends, four receives.
+    [ "$(parameter good)" = $((rounds * 2 * 15)) ] || die "$(parameter good) completions with success"
+    [ "$(parameter bad)" = $((rounds * 2 * bad)) ] || die "$(parameter bad) completions without"
+}
+all_is_done 20 4 # what was left in the receive queues
+rmmod consumer
+all_is_done 20 0 srq=1 # what is left stays in the shared one
+[ "$(parameter limits)" = 40 ] || die "$(parameter limits) events of the limit: one for each queue is expected"
 rmmod consumer
 
 # The daemon stands still while requests are under way that the consumer waits for without a limit of its own: they end. Then it goes on.

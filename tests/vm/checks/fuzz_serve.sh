@@ -32,7 +32,7 @@ for seed in 1 2 3; do
     fuzz_serve swr0 $((20 * SLOW)) $seed >/tmp/fuzz 2>&1 &
     server=$!
     until_true 10 serving || die "it does not serve: $(cat /tmp/fuzz)"
-    consumer $((120 * SLOW)) rounds=40 hold_ms=300
+    consumer $((120 * SLOW)) rounds=40 hold_ms=300 srq=$((seed % 2))
     [ "$(parameter good)" -gt 0 ] || die "no request was ever completed"
     rmmod consumer
     wait $server || die "the daemon: $(cat /tmp/fuzz)"

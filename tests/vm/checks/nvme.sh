@@ -2,7 +2,7 @@
 # Wants --nvme, and fio (--programs fio) unless NVME_FIO_SIZE is 0.
 # NVMe over RDMA to a disk in memory: single requests of many lengths, a file system with files of many lengths and many small ones, found
 # again by their sums after each new connection, and at last on the target's own disk; requests whose completions are polled for.
-# NVME_TARGET and NVME_HOST: what the ends are (swrnic, siw).
+# NVME_TARGET and NVME_HOST: what the ends are (swrnic, siw). NVME_SRQ=1: with shared receive queues.
 # shellcheck shell=bash
 . /functions
 . /nvme-functions

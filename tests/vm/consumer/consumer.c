@@ -6,7 +6,8 @@
  *   insmod consumer.ko address=192.0.2.1 port=7200 rounds=20 hold_ms=300
  *
  * Says `consumer: done` in the log and in the parameter `verdict` (1: nothing was wrong, 2: something was). With patient=1 the
- * daemon is an honest one: each round must complete all of its requests with success and move the right octets.
+ * daemon is an honest one: each round must complete all of its requests with success and move the right octets. With srq=1 receives
+ * come from a shared queue, and most of them when messages wait for them.
  */
 #define pr_fmt(fmt) "consumer: " fmt
 
@@ -23,6 +24,7 @@
 #define MAX_PARTS 64
 #define NR_RECVS 8
 #define NR_SENDS 4
+#define NR_EARLY (srq ? 2 : NR_RECVS) /* receives before the connection */
 #define WAIT (20 * HZ)
 
 MODULE_LICENSE("Dual BSD/GPL");
@@ -41,6 +43,10 @@ static bool paused;
 module_param(paused, bool, 0444);
 static bool patient;
 module_param(patient, bool, 0444);
+static bool srq;
+module_param(srq, bool, 0444);
+static uint limits; /* events of shared queues */
+module_param(limits, uint, 0444);
 static int verdict;
 module_param(verdict, int, 0444);
 static uint rounds_done;
@@ -62,6 +68,7 @@ struct side {
 	struct rdma_cm_id *id;
 	struct ib_pd *pd;
 	struct ib_cq *cq;
+	struct ib_srq *srq;		    /* or NULL */
 	struct ib_mr *sink, *source, *dead; /* remotely writable; remotely readable; invalidated at once */
 	u8 *arena;
 	struct part parts[MAX_PARTS];
@@ -194,19 +201,19 @@ static struct ib_sge sge_of(const struct side *side, const struct part *part, u3
 				.lkey = side->pd->local_dma_lkey };
 }
 
-static void post_recvs(struct side *side)
+static void post_recvs(struct side *side, unsigned int from, unsigned int to)
 {
 	const struct ib_recv_wr *refused;
 	unsigned int i;
 
-	for (i = 0; i < NR_RECVS; i++) {
+	for (i = from; i < to; i++) {
 		struct part *part = new_part(side, i * 1536 + 100, 1000, true);
 		struct ib_sge sge[2] = { sge_of(side, part, 0, 300), sge_of(side, part, 300, 700) };
 		struct ib_recv_wr wr = { .wr_cqe = &part->cqe, .sg_list = sge, .num_sge = 2 };
 
 		part->cqe.done = finished;
 		count_up(side);
-		if (ib_post_recv(side->id->qp, &wr, &refused))
+		if (side->srq ? ib_post_srq_recv(side->srq, &wr, &refused) : ib_post_recv(side->id->qp, &wr, &refused))
 			complain("post_recv refused\n");
 	}
 }
@@ -325,8 +332,19 @@ static struct side *side_new(u8 pattern)
 	return side;
 }
 
+static void on_srq_event(struct ib_event *event, void *context)
+{
+	if (event->event != IB_EVENT_SRQ_LIMIT_REACHED)
+		complain("event %d of the shared queue\n", event->event);
+	limits++;
+}
+
 static int make_objects(struct side *side)
 {
+	struct ib_srq_init_attr shared = {
+		.attr = { .max_wr = NR_RECVS, .max_sge = 2, .srq_limit = NR_EARLY },
+		.event_handler = on_srq_event,
+	};
 	struct ib_qp_init_attr attr = {
 		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4 },
 		.qp_type = IB_QPT_RC,
@@ -344,6 +362,12 @@ static int make_objects(struct side *side)
 		return -ENOMEM;
 	attr.send_cq = side->cq;
 	attr.recv_cq = side->cq;
+	if (srq) {
+		side->srq = ib_create_srq(side->pd, &shared);
+		if (IS_ERR(side->srq))
+			return PTR_ERR(side->srq);
+		attr.srq = side->srq;
+	}
 	return rdma_create_qp(side->id, side->pd, &attr);
 }
 
@@ -370,6 +394,8 @@ static void side_free(struct side *side)
 	free_object(side->dead);
 	if (side->id && side->id->qp)
 		rdma_destroy_qp(side->id);
+	if (!IS_ERR_OR_NULL(side->srq))
+		ib_destroy_srq(side->srq);
 	if (!IS_ERR_OR_NULL(side->cq))
 		ib_free_cq(side->cq);
 	if (!IS_ERR_OR_NULL(side->pd))
@@ -411,7 +437,7 @@ static int connect_sides(struct side *client, struct side *server, struct sockad
 	error = error ?: make_objects(client);
 	if (error)
 		return error;
-	post_recvs(client);
+	post_recvs(client, 0, NR_EARLY);
 	error = await_request(client, &param);
 	if (error)
 		return error;
@@ -420,7 +446,7 @@ static int connect_sides(struct side *client, struct side *server, struct sockad
 	error = make_objects(server);
 	if (error)
 		return error;
-	post_recvs(server);
+	post_recvs(server, 0, NR_EARLY);
 	rdma_lock_handler(server->id);
 	error = rdma_accept(server->id, &param);
 	rdma_unlock_handler(server->id);
@@ -474,13 +500,17 @@ static void use(struct side *client, struct side *server, unsigned int round)
 	for (i = 0; i < 2; i++)
 		sinks[i] = register_all(sides[i]);
 	for (i = 0; i < 2; i++)
-		if (!wait_idle(sides[i], NR_RECVS) && patient)
+		if (!wait_idle(sides[i], NR_EARLY) && patient)
 			complain("regions are not registered: %u\n", sides[i]->outstanding);
 	for (i = 0; i < 2; i++) {
 		post_rdma(sides[i], sides[!i], IB_WR_RDMA_WRITE, 20 * PAGE_SIZE + 77);
 		post_rdma(sides[i], sides[!i], IB_WR_RDMA_READ, 24 * PAGE_SIZE + 33);
 		post_sends(sides[i]);
 	}
+	if (srq)
+		msleep(50); /* the last messages find no receive, and wait */
+	for (i = 0; i < 2; i++)
+		post_recvs(sides[i], NR_EARLY, NR_RECVS);
 	for (i = 0; i < 2; i++)
 		if (!wait_idle(sides[i], NR_RECVS - NR_SENDS) && patient)
 			complain("not done: %u\n", sides[i]->outstanding);

@@ -6,6 +6,7 @@
 
 : "${NVME_TARGET:=swrnic}" "${NVME_HOST:=swrnic}" # what each end's device is: swrnic or siw
 : "${NVME_DISK:=98304}"                           # KiB
+: "${NVME_SRQ:=0}"                                # 1: the target's receives come from shared queues
 # shellcheck disable=SC2034
 NFS_SERVER=$NVME_TARGET NFS_CLIENT=$NVME_HOST
 # shellcheck source=tests/vm/lib/nfs-functions.sh
@@ -32,7 +33,7 @@ make_nvme_ends() {
 # start_target: a disk in memory, at NVMe's usual port.
 start_target() {
     modprobe brd rd_nr=1 rd_size="$NVME_DISK" || die "no disk in memory"
-    modprobe -a nvmet nvmet_rdma nvme_rdma || die "no NVMe over RDMA in this kernel"
+    modprobe nvmet_rdma use_srq="$NVME_SRQ" && modprobe nvme_rdma || die "no NVMe over RDMA in this kernel"
     [ -d /sys/kernel/config/nvmet ] || mount -t configfs configfs /sys/kernel/config || die "no configfs"
     mkdir "$subsystem" && mkdir "$subsystem/namespaces/1" "$port" || die "nvmet takes no subsystem"
     echo 1 >"$subsystem/attr_allow_any_host"
@@ -73,6 +74,7 @@ connect_nvme() {
     controller=${controller%%,*}
     state_is live || die "connected, but $controller is $(cat "/sys/class/nvme/$controller/state")"
     until_true 10 find_disk || die "$controller has no disk"
+    [ "$NVME_SRQ" = 0 ] || rdma resource show srq | grep -q '^link end1\|^dev end1' || die "no shared queue: $(rdma resource show srq)"
     [ "$(nr_qps end1)" = "$(nr_qps end2)" ] && [ "$(nr_qps end2)" -ge 3 ] || die "not between these two: $(rdma resource show qp)"
 }
 
