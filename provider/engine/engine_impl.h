@@ -108,6 +108,8 @@ class Engine::Impl {
     void watch(DrivenQp& qp, int fd);
     void kick();
     void run();
+    void poll(std::uint64_t polls);
+    bool is_inside_poll();
     bool poller_is_active();
     bool wait(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known);
@@ -134,12 +136,15 @@ class Engine::Impl {
     std::uint64_t next_linger_ = 0;
 
     std::atomic<std::uint64_t> empty_polls_{0};
+    std::atomic<std::uint64_t> polls_done_{0};    // of these; the rest is under way
     std::atomic<std::uint64_t> ask_epoll_at_{0};  // count of empty polls
     std::atomic<std::uint32_t> epoll_gap_{1};
     std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
     std::atomic<std::uint64_t> poll_epoch_{0};  // empty polls and req_notify calls: ends every deferral
     std::atomic<std::uint64_t> deferrals_{0};   // posts that were left for somebody else to flush
-    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_deferrals_ = 0;  // the thread's last look
+    bool polled_meanwhile_ = false;             // the thread stood back, and a poller did all there was to do
+    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_deferrals_ = 0, seen_done_ = 0;  // the thread's last look
+    std::uint32_t looks_inside_ = 0;                                                     // since a poll ended
 
     // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
     std::int64_t report_at_ = 0;

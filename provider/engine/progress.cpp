@@ -28,6 +28,8 @@ constexpr std::uint64_t kDeferredOctets = 256 * 1024;
 constexpr std::chrono::microseconds kStandBack{150};
 // So many empty polls since the thread's last look make a poller.
 constexpr std::uint64_t kPollerPolls = 4;
+// So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
+constexpr std::uint32_t kLooksInside = 8;
 constexpr std::size_t kReadyBudget = 64;
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so many polls when they had none.
@@ -111,7 +113,12 @@ void Engine::Impl::wake_waiters(Srq& srq) {
 }
 
 void Engine::Impl::drive_from_poll() {
-    const std::uint64_t polls = empty_polls_.fetch_add(1, std::memory_order_relaxed);
+    poll(empty_polls_.fetch_add(1, std::memory_order_relaxed));
+    polls_done_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// The empty poll that so many have preceded.
+void Engine::Impl::poll(std::uint64_t polls) {
     poll_epoch_.fetch_add(1, std::memory_order_relaxed);
     if (connected_.load(std::memory_order_relaxed) == 0 && ready_.empty()) return;
     const bool timed = polls % kTimedPolls == 0;
@@ -253,7 +260,7 @@ void Engine::Impl::run() {
         }
         Pass pass = passes.begin();
         take_events(events, count, nullptr);
-        run_ready(pass, kReadyBudget);
+        if (!polled_meanwhile_) run_ready(pass, kReadyBudget);
         run_timers(pass);
         deliver(pass);
         report();
@@ -309,12 +316,21 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
     return earlier + tcp.retransmits;
 }
 
+// A poll that moves much takes its time. One that does not end for many looks may have lost its processor.
+bool Engine::Impl::is_inside_poll() {
+    const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
+    looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
+    seen_done_ = done;
+    return done != empty_polls_.load(std::memory_order_relaxed) && looks_inside_ < kLooksInside;
+}
+
 bool Engine::Impl::poller_is_active() {
     const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
     const std::uint64_t arms = arm_epoch_.load();
     // Who posts in bursts will poll, or post the next: woken for each deferral, the thread would only be in the way.
     const std::uint64_t deferrals = deferrals_.load(std::memory_order_relaxed);
-    const bool active = (polls - seen_polls_ >= kPollerPolls || deferrals != seen_deferrals_) && arms == seen_arms_;
+    const bool polled = polls - seen_polls_ >= kPollerPolls || is_inside_poll();
+    const bool active = (polled || deferrals != seen_deferrals_) && arms == seen_arms_;
     seen_deferrals_ = deferrals;
     seen_polls_ = polls;
     seen_arms_ = arms;
@@ -324,14 +340,19 @@ bool Engine::Impl::poller_is_active() {
 // Waits for something to do; true if the control descriptor is readable.
 bool Engine::Impl::wait(Events& events, int& count) {
     const std::int64_t deadline = next_deadline();
+    polled_meanwhile_ = false;
     if (poller_is_active()) {
+        const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
         standing_back_ = true;
         std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
         const std::int64_t left = std::max<std::int64_t>(deadline - ticks(Clock::now()), 0);
         timespec timeout = to_timespec(std::min<std::int64_t>(left, std::chrono::nanoseconds(kStandBack).count()));
         syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
         standing_back_ = false;
-        if (fds[0].revents != 0) sys::drain_event(kick_.get());
+        const bool kicked = fds[0].revents != 0;
+        if (kicked) sys::drain_event(kick_.get());
+        polled_meanwhile_ =
+            !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls || is_inside_poll());
         return (fds[1].revents & POLLIN) != 0;
     }
     asleep_ = true;
