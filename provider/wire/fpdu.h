@@ -20,7 +20,7 @@ namespace swrnic::wire {
 
 inline constexpr std::size_t kFpduHeaderLen = 2;
 inline constexpr std::size_t kCrcLen = 4;
-inline constexpr std::uint32_t kMaxUlpdu = 64768;  // RFC 5044 3
+inline constexpr std::uint32_t kMaxUlpdu = 64768;  // of what we send, RFC 5044 3
 inline constexpr std::uint32_t kMinMulpdu = 128;   // RFC 5044 4.5
 inline constexpr std::size_t kMarkerSpacing = 512;
 inline constexpr std::size_t kMarkerLen = 4;
@@ -31,7 +31,7 @@ enum class MpaError : std::uint8_t {
     kNone = 0,
     kConnectionLost = 1,
     kCrc = 2,
-    kMarker = 3,  // also a ULPDU_Length beyond kMaxUlpdu
+    kMarker = 3,  // of FpduStream also a ULPDU_Length beyond kMaxUlpdu
     kStartupFrame = 4,
     kLocalCatastrophic = 5,
     kInsufficientIrd = 6,
@@ -67,7 +67,7 @@ constexpr std::size_t fpdu_size_with_markers(std::uint64_t position, std::size_t
     return fpdu_size(ulpdu_len) + kMarkerLen * marker_count(position, fpdu_size(ulpdu_len));
 }
 
-// Most raw octets of any FPDU that a receiver accepts.
+// Most raw octets of any FPDU that we send.
 inline constexpr std::size_t kMaxRawFpdu = fpdu_size_with_markers(0, kMaxUlpdu);
 
 // Largest ULPDU for a TCP segment of emss payload octets, RFC 5044 4.5; always within kMinMulpdu..kMaxUlpdu.
@@ -110,8 +110,9 @@ std::size_t insert_markers(std::uint64_t position, std::span<const std::byte> lo
 // Check the CRC first.
 bool strip_markers(std::uint64_t position, std::span<std::byte> raw, std::size_t& logical_len);
 
-// A deframer for tests and tools: plain rather than fast. Takes the octets of one direction in any cut; how they were
-// cut never changes what comes out. Large (it holds a whole FPDU); nothing is allocated.
+// A deframer for tests: plain rather than fast. Takes the octets of one direction in any cut; how they were cut never
+// changes what comes out. Stricter than our receiver: no ULPDU may be longer than kMaxUlpdu. Large (it holds a whole
+// FPDU); nothing is allocated.
 class FpduStream {
   public:
     struct Marker {

@@ -27,7 +27,7 @@ namespace fault {
 inline constexpr TerminateCode kLocalFailure{0, 0, 0};
 // MPA
 inline constexpr TerminateCode kCrc{2, 0, 2};
-inline constexpr TerminateCode kMarker{2, 0, 3};  // also ULPDU_Length beyond kMaxUlpdu
+inline constexpr TerminateCode kMarker{2, 0, 3};
 inline constexpr TerminateCode kMpaLocalCatastrophic{2, 0, 5};
 inline constexpr TerminateCode kInsufficientIrd{2, 0, 6};
 inline constexpr TerminateCode kNoMatchingRtr{2, 0, 7};

@@ -231,25 +231,6 @@ TEST(Regression, MemoryGoneInsideAnFpduBreaksTheStream) {
     }
 }
 
-// MPA-61: refused as in the other framings, 2/0/3.
-TEST(Regression, UlpduLengthBeyondTheLimit) {
-    for (const bool crc : {false, true}) {
-        Rig rig;
-        StreamParameters parameters = plain_stream();
-        parameters.crc = crc;
-        ASSERT_TRUE(rig.start(parameters));
-        rig.script.inbound.assign(70000, std::byte(0xfe));
-        EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
-        EXPECT_EQ(rig.transmit(), Tx::Status::kLast);
-        const auto out = ulpdus_of(rig.script.outbound, false, crc);
-        ASSERT_EQ(out.size(), 1u);
-        EXPECT_EQ(wire::parse_terminate(out[0]).code, wire::fault::kMarker);
-        rig.end();
-        ASSERT_EQ(rig.outbox.events.size(), 1u);
-        EXPECT_EQ(rig.outbox.events[0].event, AsyncEvent::kQpFatal);
-    }
-}
-
 // A receive may hold more than 2^32 octets, a message may not (RFC 5041 5.2): its offset must not begin anew.
 TEST(Regression, MessageBeyondFourGigabytes) {
     Rig rig;

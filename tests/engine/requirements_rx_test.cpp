@@ -102,6 +102,93 @@ TEST(Requirements, TheSinkOfAReadIsNoTargetForWrites) {
     }
 }
 
+struct Framing {
+    bool crc, markers;
+};
+constexpr Framing kFramings[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+// Of a ULPDU at a marker position; the markers of a longer FPDU would have to point farther back than 16 bits can say.
+constexpr std::size_t kMostWithMarkers = 65526;
+
+StreamParameters framed_by(Framing framing) {
+    StreamParameters parameters = plain_stream();
+    parameters.crc = framing.crc;
+    parameters.markers_rx = framing.markers;
+    return parameters;
+}
+
+// One ULPDU of this length, whole messages all, comes in by at most so many octets at a time, then a short Send.
+void expect_taken(Opcode opcode, std::size_t length, Framing framing, std::size_t most) {
+    Rig rig;
+    ASSERT_TRUE(rig.start(framed_by(framing)));
+    const bool send = opcode == Opcode::kSend, response = opcode == Opcode::kReadResponse;
+    const std::size_t payload = length - (send ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen);
+    Bytes data(payload + 64, std::byte(0xee)), small(4);
+    const std::uint32_t stag = rig.region(data, kAllRights, 0x1000);
+    const Sge place{0x1000, static_cast<std::uint32_t>(payload), stag};
+    const Sge second = sge_of(small, rig.region(small, access::kLocalWrite));
+    rig.random.wish(0xabcd);
+    if (response) {
+        ASSERT_EQ(post(rig, 1, WrOpcode::kRead, {&place, 1}), PostResult::kOk);
+        rig.transmit();
+    }
+    if (send) {
+        ASSERT_EQ(rig.qp->post_recv({2, {&place, 1}}), PostResult::kOk);
+    }
+    ASSERT_EQ(rig.qp->post_recv({3, {&second, 1}}), PostResult::kOk);
+    Bytes ulpdu = send       ? send_of(1, payload)
+                  : response ? tagged(opcode, 0xabcd, 0, payload)
+                             : tagged(opcode, stag, 0x1000, payload);
+    for (std::size_t i = 0; i < payload; ++i)
+        ulpdu[length - payload + i] = std::byte(i * 131 >> 3);
+    append_fpdu(rig.script.inbound, ulpdu, framing.markers, framing.crc);
+    append_fpdu(rig.script.inbound, send_of(send ? 2 : 1, 4), framing.markers, framing.crc);
+    rig.script.most = most;
+    EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
+    EXPECT_TRUE(std::equal(data.begin(), data.end() - 64, ulpdu.end() - static_cast<std::ptrdiff_t>(payload)));
+    EXPECT_EQ(Bytes(data.end() - 64, data.end()), Bytes(64, std::byte(0xee)));
+    EXPECT_EQ(rig.poll(rig.send_cq).size(), response ? 1u : 0u);
+    const auto received = rig.poll(rig.recv_cq);
+    ASSERT_EQ(received.size(), send ? 2u : 1u);
+    EXPECT_EQ(received[0].byte_len, send ? payload : 4);
+    EXPECT_EQ(received.back().wr_id, 3u);
+}
+
+// MPA-61: whatever the length field can say is taken, beyond what the RFC lets a sender say too.
+TEST(Requirements, EveryUlpduLengthIsTaken) {
+    for (const Framing framing : kFramings) {
+        const std::size_t most_of_all = framing.markers ? kMostWithMarkers : 65535;
+        for (const std::size_t length : {std::size_t{64768}, std::size_t{64769}, std::size_t{65474}, most_of_all}) {
+            for (const Opcode opcode : {Opcode::kWrite, Opcode::kReadResponse, Opcode::kSend}) {
+                for (const std::size_t most : {std::size_t{1}, std::size_t{7}, std::size_t{1460}, kNoLimit}) {
+                    SCOPED_TRACE(std::to_string(length) + " octets, opcode " + std::to_string(unsigned(opcode)) +
+                                 (framing.crc ? ", CRC" : "") + (framing.markers ? ", markers" : ""));
+                    ASSERT_NO_FATAL_FAILURE(expect_taken(opcode, length, framing, most));
+                }
+            }
+        }
+    }
+}
+
+// MPA-86: of a longer FPDU no marker can be right.
+TEST(Requirements, MarkersPointNoFartherThan16Bits) {
+    for (const bool crc : {false, true}) {
+        for (const std::size_t length : {kMostWithMarkers + 1, std::size_t{65535}}) {
+            Rig rig;
+            ASSERT_TRUE(rig.start(framed_by({crc, true})));
+            Bytes data(length);
+            const std::uint32_t stag = rig.region(data, kAllRights, 0x1000);
+            append_fpdu(rig.script.inbound, tagged(Opcode::kWrite, stag, 0x1000, length - wire::kTaggedHeaderLen), true,
+                        crc);
+            EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
+            EXPECT_EQ(rig.transmit(), Tx::Status::kLast);
+            const auto out = ulpdus_of(rig.script.outbound, false, crc);
+            ASSERT_EQ(out.size(), 1u);
+            EXPECT_EQ(wire::parse_terminate(out[0]).code, wire::fault::kMarker);
+            EXPECT_EQ(data, Bytes(length));
+        }
+    }
+}
+
 }  // namespace
 
 }  // namespace swrnic::engine::test

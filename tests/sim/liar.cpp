@@ -206,7 +206,7 @@ void LyingWire::lie(Bytes& ulpdu) {
             ulpdu.resize(rng_.below(ulpdu.size() + 1));
             break;
         default:
-            ulpdu.resize(std::min<std::size_t>(wire::kMaxUlpdu, ulpdu.size() + rng_.below(5000)));
+            ulpdu.resize(std::min<std::size_t>(0xffff, ulpdu.size() + rng_.below(5000)));
             break;
     }
 }

@@ -48,7 +48,7 @@ class PassPool {
 
   public:
     static constexpr std::size_t kSlots = 64;
-    static constexpr std::size_t kRxStaging = 192 * 1024;  // holds a carried FPDU and a full read behind it
+    static constexpr std::size_t kRxStaging = 192 * 1024;  // of one read; what is carried over is the QP's
     static constexpr std::size_t kTxStaging = 160 * 1024;  // holds the largest FPDU twice: with and without markers
     static constexpr std::size_t kTxScratch = 64 * 1024;   // slices and records of one send
 

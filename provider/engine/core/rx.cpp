@@ -58,7 +58,7 @@ Rx::Status Rx::ended(IoStatus status) const {
 
 std::uint32_t Rx::large_left() const {
     if (phase_ == Phase::kPayload && expect_large_) return payload_left_;
-    const std::size_t size = frame_.empty() || stalled_ ? 0 : raw_size(frame_.octets());
+    const std::size_t size = frame_.empty() || stalled_ ? 0 : frame_size(frame_.octets());
     return size > kDirect ? static_cast<std::uint32_t>(size - frame_.size()) : 0;
 }
 
@@ -172,7 +172,6 @@ std::size_t Rx::consume_direct(std::span<const std::byte> octets, Pass& pass) {
 std::size_t Rx::header_want() const {
     if (header_have_ < wire::kFpduHeaderLen) return wire::kFpduHeaderLen;
     const std::size_t ulpdu_len = wire::load_be16(header_.data());
-    if (ulpdu_len > wire::kMaxUlpdu) return wire::kFpduHeaderLen;
     const std::size_t controls = wire::kFpduHeaderLen + std::min(ulpdu_len, wire::kControlLen);
     if (header_have_ < controls || ulpdu_len < wire::kControlLen) return controls;
     return wire::kFpduHeaderLen + std::min(ulpdu_len, segment_header_len(octet(header_[2]), octet(header_[3])));
@@ -207,10 +206,6 @@ void Rx::header_complete(std::size_t length) {
     payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(std::min<std::size_t>(header.size(), ulpdu_len_));
     trailer_left_ = static_cast<std::uint32_t>(wire::pad_len(ulpdu_len_) + wire::kCrcLen);
     expect_large_ = payload_left_ >= kDirect && qp_.memory_.foreign() == nullptr;
-    if (ulpdu_len_ > wire::kMaxUlpdu) {  // MPA-61
-        fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
-        return;
-    }
     switch (begin_segment(header)) {
         case Verdict::kAccept:
             phase_ = payload_left_ != 0 ? Phase::kPayload : Phase::kTrailer;
@@ -232,7 +227,7 @@ Rx::Status Rx::step_frames(Pass& pass) {
     std::size_t missing = 0;  // of the FPDU in frame_, read to its place
     bool large = expect_large_;
     if (!frame_.empty()) {
-        const std::size_t size = raw_size(frame_.octets());
+        const std::size_t size = frame_size(frame_.octets());
         if (size > frame_.size()) {
             missing = size - frame_.size();
             large = size >= kDirect;
@@ -254,23 +249,12 @@ Rx::Status Rx::step_frames(Pass& pass) {
     return Status::kStalled;
 }
 
-// Raw octets of the FPDU that begins with these, 0 while they are too few to tell.
-std::size_t Rx::raw_size(std::span<const std::byte> octets) const {
+// Raw octets of the FPDU that begins with these, 0 while they are too few to tell. Any length is taken (MPA-61).
+std::size_t Rx::frame_size(std::span<const std::byte> octets) const {
     const std::size_t at = markers_ ? wire::opening_marker_len(position_) : 0;
     if (octets.size() < at + wire::kFpduHeaderLen) return 0;
     const std::size_t ulpdu_len = wire::load_be16(octets.data() + at);
     return markers_ ? wire::fpdu_size_with_markers(position_, ulpdu_len) : wire::fpdu_size(ulpdu_len);
-}
-
-// The same; an impossible length fails the stream.
-std::size_t Rx::frame_size(std::span<const std::byte> octets) {
-    const std::size_t at = markers_ ? wire::opening_marker_len(position_) : 0;
-    if (octets.size() < at + wire::kFpduHeaderLen) return 0;
-    const std::size_t ulpdu_len = wire::load_be16(octets.data() + at);
-    if (ulpdu_len <= wire::kMaxUlpdu) return raw_size(octets);
-    ulpdu_len_ = static_cast<std::uint32_t>(ulpdu_len);
-    fail(wire::fault::kMarker, AsyncEvent::kQpFatal, {});
-    return 0;
 }
 
 std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
@@ -282,7 +266,6 @@ std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
         if (frame_.empty()) {
             if (rest.empty()) return at;
             const std::size_t size = frame_size(rest);
-            if (phase_ == Phase::kDiscard) continue;
             if (size == 0 || size > rest.size()) {
                 frame_.reserve(size);
                 frame_.append(rest);
@@ -293,7 +276,6 @@ std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
             continue;
         }
         const std::size_t size = frame_size(frame_.octets());
-        if (phase_ == Phase::kDiscard) continue;
         if (size != 0 && size == frame_.size()) {
             ByteBuffer whole = std::move(frame_);
             frame_ = ByteBuffer();

@@ -71,8 +71,7 @@ class Rx {
     void header_complete(std::size_t length);
     Status step_frames(Pass& pass);
     std::size_t consume_frames(std::span<std::byte> octets, Pass& pass);
-    std::size_t raw_size(std::span<const std::byte> octets) const;
-    std::size_t frame_size(std::span<const std::byte> octets);
+    std::size_t frame_size(std::span<const std::byte> octets) const;
     void take_frame(std::span<std::byte> raw, Pass& pass);
     void segment_of_frame(std::span<std::byte> logical, Pass& pass);
     Status resume(Pass& pass);
