@@ -9,7 +9,7 @@ namespace {
 constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
 constexpr int kTxBudget = 16;
 constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
-constexpr std::size_t kFastestNs = 8;       // octets in a nanosecond that no stream exceeds
+constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a nanosecond
 constexpr std::size_t kBulkTurn = 32 * 1024, kLongestRest = 64 * 1024;  // octets
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
 // either.
@@ -47,7 +47,7 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets) {
     std::size_t expected = qp.rx().large_left();
     if (octets >= kBulkTurn) expected = std::max(expected, std::min(octets, kLongestRest));
-    const auto rest = std::chrono::nanoseconds(expected / kFastestNs);
+    const auto rest = std::chrono::nanoseconds(expected / kMostInNs);
     qp.rests_until.store(expected == 0 ? 0 : ticks(Clock::now() + rest), std::memory_order_relaxed);
 }
 
