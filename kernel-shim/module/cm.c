@@ -225,22 +225,47 @@ out:
 	return error;
 }
 
+/*
+ * There will be no connection, and the ULP of a QP of the kernel's hears so by events: what knfsd of 6.1 has made for a connection
+ * it never frees when the accept fails (svc_rdma_accept()), and peers can go as often as they like.
+ */
+static int accept_and_end(struct iw_cm_id *cm_id, u32 qpn, int error)
+{
+	static const enum iw_cm_event_type types[] = { IW_CM_EVENT_ESTABLISHED, IW_CM_EVENT_DISCONNECT, IW_CM_EVENT_CLOSE };
+	struct swr_qp *qp = own_qp(to_swr_device(cm_id->device), cm_id, qpn);
+	bool kernel = qp && qp->kernel;
+	unsigned int i;
+
+	if (qp)
+		swr_qp_put(qp);
+	if (!kernel)
+		return error;
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		struct iw_cm_event event = { .event = types[i] };
+
+		WARN_ON_ONCE(cm_id->event_handler(cm_id, &event)); /* slots for all of them were made with the id */
+	}
+	return 0;
+}
+
 /* After an error iw_cm forgets the request without a word, so the peer is told here. */
 int swr_iw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 {
 	struct swr_conn *conn = undecided(cm_id);
 	int error = -ECONNRESET;
 
-	if (!conn)
-		return -ECONNRESET;
-	mutex_lock(&conn->lock);
-	if (conn->state == SWR_CONN_DECIDING) {
-		error = accept_locked(conn, cm_id, param);
-		if (error)
-			swr_conn_reject_locked(conn, NULL, 0);
+	if (conn) {
+		mutex_lock(&conn->lock);
+		if (conn->state == SWR_CONN_DECIDING) {
+			error = accept_locked(conn, cm_id, param);
+			if (error)
+				swr_conn_reject_locked(conn, NULL, 0);
+		}
+		mutex_unlock(&conn->lock);
+		swr_conn_put(conn);
 	}
-	mutex_unlock(&conn->lock);
-	swr_conn_put(conn);
+	if (error == -ECONNRESET || error == -ENETDOWN)
+		return accept_and_end(cm_id, param->qpn, error);
 	return error;
 }
 

@@ -248,7 +248,7 @@ static __poll_t swr_file_poll(struct file *fp, struct poll_table_struct *table)
 	return events;
 }
 
-/* Nobody can take a stream any more, nor drive one. */
+/* Nobody can take a stream any more, nor drive one. A QP without one stays as it is: its consumer may be about to accept. */
 void swr_file_end_qps(struct swr_file *file)
 {
 	struct swr_qp *qp;
@@ -258,7 +258,7 @@ void swr_file_end_qps(struct swr_file *file)
 	xa_for_each(&file->qps, qpn, qp) {
 		swr_qp_get(qp);
 		xa_unlock_irq(&file->qps);
-		swr_qp_gone(qp);
+		swr_qp_lost(qp);
 		swr_file_forget(qp);
 		swr_qp_put(qp);
 		xa_lock_irq(&file->qps);
@@ -292,13 +292,12 @@ static const struct file_operations swr_file_ops = {
 	.llseek = noop_llseek,
 };
 
-/* A reference each for the ucontext and for the file; the descriptor is reserved, not installed. */
-int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp)
+static struct swr_file *file_alloc(struct swr_device *dev)
 {
 	struct swr_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 
 	if (!file)
-		return -ENOMEM;
+		return NULL;
 	kref_init(&file->kref);
 	spin_lock_init(&file->lock);
 	INIT_LIST_HEAD(&file->ready);
@@ -308,9 +307,28 @@ int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file
 	xa_init_flags(&file->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&file->srqs, XA_FLAGS_LOCK_IRQ);
 	file->dev = dev;
-	file->owner = get_pid(task_tgid(current));
 	swr_counters_get(dev->counters);
 	file->counters = dev->counters;
+	return file;
+}
+
+struct swr_file *swr_file_nobody(struct swr_device *dev)
+{
+	struct swr_file *file = file_alloc(dev);
+
+	if (file)
+		file->closed = true;
+	return file;
+}
+
+/* A reference each for the ucontext and for the file; the descriptor is reserved, not installed. */
+int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp)
+{
+	struct swr_file *file = file_alloc(dev);
+
+	if (!file)
+		return -ENOMEM;
+	file->owner = get_pid(task_tgid(current));
 	*fdp = get_unused_fd_flags(O_CLOEXEC);
 	if (*fdp < 0) {
 		swr_file_put(file);

@@ -75,7 +75,9 @@ int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 	int error = -EINVAL;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	if (!qp->conn && !qp->gone && !READ_ONCE(qp->file->closed) && (qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR)) {
+	if (READ_ONCE(qp->file->closed) || READ_ONCE(qp->file->dead)) {
+		error = -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
+	} else if (!qp->conn && !qp->gone && (qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR)) {
 		swr_conn_get(conn);
 		qp->conn = conn;
 		error = 0;
@@ -116,9 +118,24 @@ void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state)
 	spin_unlock_irqrestore(&qp->lock, flags);
 }
 
-void swr_qp_gone(struct swr_qp *qp)
+void swr_qp_lost(struct swr_qp *qp)
 {
-	struct swr_conn *conn;
+	struct swr_conn *conn = swr_qp_conn(qp);
+
+	if (!conn)
+		return;
+	if (qp->kernel)
+		swr_kqp_fail(qp);
+	/*
+	 * Destroyed by another than the process itself, the device goes away; or it is the kernel's: the stream must not go on
+	 * without it.
+	 */
+	swr_conn_qp_gone(conn, task_tgid(current) != qp->file->owner);
+	swr_conn_put(conn);
+}
+
+static void qp_gone(struct swr_qp *qp)
+{
 	unsigned long flags;
 
 	spin_lock_irqsave(&qp->lock, flags);
@@ -126,15 +143,7 @@ void swr_qp_gone(struct swr_qp *qp)
 	spin_unlock_irqrestore(&qp->lock, flags);
 	if (qp->kernel)
 		swr_kqp_fail(qp);
-	conn = swr_qp_conn(qp);
-	if (!conn)
-		return;
-	/*
-	 * Destroyed by another than the process itself, the device goes away; or it is the kernel's: the stream must not go on
-	 * without it.
-	 */
-	swr_conn_qp_gone(conn, task_tgid(current) != qp->file->owner);
-	swr_conn_put(conn);
+	swr_qp_lost(qp);
 }
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------------- */
@@ -183,6 +192,17 @@ static int prepare_process_qp(struct swr_qp *qp, struct ib_udata *udata)
 	return 0;
 }
 
+/* Without a daemon it cannot connect; but it is made, else knfsd of 6.1 never frees the rest (as in swr_iw_accept()). */
+static struct swr_file *server_or_nobody(struct swr_device *dev)
+{
+	struct swr_file *file = swr_server_get(dev);
+
+	if (file)
+		return file;
+	pr_warn_ratelimited("%s: swrnicd does not run: no connection for a consumer in the kernel\n", dev_name(&dev->ibdev.dev));
+	return swr_file_nobody(dev);
+}
+
 static int prepare_kernel_qp(struct swr_qp *qp, struct ib_qp_init_attr *attr)
 {
 	int error;
@@ -192,12 +212,9 @@ static int prepare_kernel_qp(struct swr_qp *qp, struct ib_qp_init_attr *attr)
 	if (attr->srq && !to_swr_srq(attr->srq)->kernel)
 		return -EINVAL;
 	qp->startup.mpa_rev = SWRNIC_MPA_MAX_REV;
-	qp->file = swr_server_get(qp->dev);
-	if (!qp->file) {
-		pr_warn_ratelimited("%s: swrnicd does not run: no queue pair for a consumer in the kernel\n",
-				    dev_name(&qp->dev->ibdev.dev));
-		return -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
-	}
+	qp->file = server_or_nobody(qp->dev);
+	if (!qp->file)
+		return -ENOMEM;
 	error = swr_kqp_create(qp, attr);
 	if (error)
 		swr_file_put(qp->file);
@@ -210,22 +227,6 @@ static void free_kernel_qp(struct swr_qp *qp)
 		return;
 	swr_kqp_free(qp);
 	swr_file_put(qp->file);
-}
-
-/* After it can be found, the file may have gone already, and then nobody told it so. */
-static int publish(struct swr_qp *qp)
-{
-	int error = xa_insert_irq(&qp->file->qps, qp->ibqp.qp_num, qp, GFP_KERNEL_ACCOUNT);
-
-	if (error || !qp->kernel)
-		return error;
-	spin_lock_irq(&qp->file->lock);
-	if (qp->file->dead || qp->file->closed)
-		error = -ENETDOWN;
-	spin_unlock_irq(&qp->file->lock);
-	if (error)
-		xa_erase_irq(&qp->file->qps, qp->ibqp.qp_num);
-	return error;
 }
 
 int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
@@ -254,12 +255,12 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 	error = number_qp(qp);
 	if (error)
 		goto uncount;
-	error = publish(qp);
+	error = xa_insert_irq(&qp->file->qps, ibqp->qp_num, qp, GFP_KERNEL_ACCOUNT);
 	if (!error)
 		return 0;
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	/* Somebody may have found it by its number. */
-	swr_qp_gone(qp);
+	qp_gone(qp);
 	swr_file_forget(qp);
 	swr_qp_put(qp);
 	wait_for_completion(&qp->free);
@@ -380,7 +381,7 @@ int swr_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	xa_erase_irq(&qp->file->qps, ibqp->qp_num);
-	swr_qp_gone(qp);
+	qp_gone(qp);
 	swr_file_forget(qp);
 	swr_qp_put(qp);
 	/* iw_cm lets go when it has worked on the last event, which the connection's end has just raised. */

@@ -314,13 +314,14 @@ struct ib_qp *swr_iw_get_qp(struct ib_device *ibdev, int qpn);
 void swr_iw_add_ref(struct ib_qp *ibqp);
 void swr_iw_rem_ref(struct ib_qp *ibqp);
 struct swr_conn *swr_qp_conn(struct swr_qp *qp);	     /* with a reference, or NULL */
-int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn); /* 0, or -EINVAL: not one that may connect now */
+int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn); /* 0; -EINVAL: may not connect now; -ENETDOWN: nobody drives it */
 void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn);
-void swr_qp_gone(struct swr_qp *qp); /* nobody can drive its stream any more */
+void swr_qp_lost(struct swr_qp *qp); /* nobody can drive its stream any more, if it has one */
 void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state);
 
 /* file.c */
 int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp);
+struct swr_file *swr_file_nobody(struct swr_device *dev); /* closed already; NULL without memory */
 void swr_file_put(struct swr_file *file);
 void swr_file_kill(struct swr_file *file);
 void swr_file_tell(struct swr_qp *qp, u32 pending); /* any context */

@@ -33,6 +33,12 @@ all_is_done 20 0 srq=1 # what is left stays in the shared one
 [ "$(parameter limits)" = 40 ] || die "$(parameter limits) events of the limit: one for each queue is expected"
 rmmod consumer
 
+# The client goes before the server accepts it: that is no error, but a connection that ends at once.
+modprobe consumer forsaken=1 rounds=3 || die "modprobe consumer"
+until_true 60 consumer_done || die "the consumer hangs after $(parameter rounds_done) rounds"
+[ "$(parameter verdict)" = 1 ] || die "the consumer: $(dmesg | grep consumer: | tail -n 5)"
+rmmod consumer
+
 # The daemon stands still while requests are under way that the consumer waits for without a limit of its own: they end. Then it goes on.
 more_rounds() { [ "$(parameter rounds_done)" -gt "$1" ]; }
 more_good() { [ "$(parameter good)" -gt "$1" ]; }

@@ -47,6 +47,8 @@ static bool srq;
 module_param(srq, bool, 0444);
 static uint limits; /* events of shared queues */
 module_param(limits, uint, 0444);
+static bool forsaken; /* each server, by its client, before it accepts */
+module_param(forsaken, bool, 0444);
 static int verdict;
 module_param(verdict, int, 0444);
 static uint rounds_done;
@@ -447,9 +449,15 @@ static int connect_sides(struct side *client, struct side *server, struct sockad
 	if (error)
 		return error;
 	post_recvs(server, 0, NR_EARLY);
+	if (forsaken) {
+		ib_drain_qp(client->id->qp);
+		msleep(500);
+	}
 	rdma_lock_handler(server->id);
 	error = rdma_accept(server->id, &param);
 	rdma_unlock_handler(server->id);
+	if (forsaken && (error || wait_for(&server->ended)))
+		complain("accepted too late: error %d, or no end\n", error);
 	error = error ?: wait_for(&server->established) ?: wait_for(&client->established);
 	return error ?: completion_done(&client->ended) ? -ECONNRESET : 0;
 }

@@ -150,7 +150,7 @@ same() {
 # kernel_objects: what consumers in the kernel hold of the devices.
 kernel_objects() {
     local kind
-    for kind in qp cq mr cm_id pd; do rdma resource show $kind; done | grep '\[.*\] *$'
+    for kind in qp cq mr cm_id pd; do rdma resource show $kind; done | grep 'comm \['
 }
 no_kernel_objects() { [ -z "$(kernel_objects)" ]; }
 
