@@ -26,6 +26,12 @@ void swr_file_put(struct swr_file *file)
 	kref_put(&file->kref, file_release);
 }
 
+void swr_file_called(struct swr_file *file)
+{
+	WRITE_ONCE(file->called, jiffies);
+	WRITE_ONCE(file->still, false);
+}
+
 /* ---- what is to be told ------------------------------------------------------------------------------------------------ */
 
 /* Each kind at most once per QP, in the QP itself: no memory, no bound to watch. */
@@ -168,9 +174,10 @@ static int tell_one(struct swr_file *file, char __user *buf)
 	return 1;
 }
 
+/* Or at least a reason to call, for a process that stood still. */
 static bool something_to_read(struct swr_file *file)
 {
-	return READ_ONCE(file->dead) || !list_empty_careful(&file->ready);
+	return READ_ONCE(file->dead) || READ_ONCE(file->still) || !list_empty_careful(&file->ready);
 }
 
 static ssize_t swr_file_read(struct file *fp, char __user *buf, size_t size, loff_t *pos)
@@ -183,7 +190,7 @@ static ssize_t swr_file_read(struct file *fp, char __user *buf, size_t size, lof
 		return -EACCES;
 	if (size < sizeof(struct swrnic_down))
 		return -EINVAL;
-	WRITE_ONCE(file->called, jiffies);
+	swr_file_called(file);
 	while (size - done >= sizeof(struct swrnic_down)) {
 		if (READ_ONCE(file->dead))
 			return done ? done : -EIO;
@@ -218,7 +225,7 @@ static ssize_t swr_file_write(struct file *fp, const char __user *buf, size_t si
 		return -EACCES;
 	if (!size || size % sizeof(record))
 		return -EINVAL;
-	WRITE_ONCE(file->called, jiffies);
+	swr_file_called(file);
 	for (done = 0; done < size; done += sizeof(record)) {
 		if (READ_ONCE(file->dead))
 			error = -EIO;

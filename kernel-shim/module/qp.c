@@ -75,7 +75,7 @@ int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 	int error = -EINVAL;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	if (READ_ONCE(qp->file->closed) || READ_ONCE(qp->file->dead)) {
+	if (READ_ONCE(qp->file->closed) || READ_ONCE(qp->file->dead) || READ_ONCE(qp->file->still)) {
 		error = -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
 	} else if (!qp->conn && !qp->gone && (qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR)) {
 		swr_conn_get(conn);

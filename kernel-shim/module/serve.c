@@ -4,6 +4,7 @@
 
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/poll.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -90,7 +91,9 @@ void swr_server_watch(struct work_struct *work)
 		return;
 	if (stands_still(file)) {
 		pr_warn_ratelimited("swrnicd (process %d) stands still: the kernel's queue pairs end\n", pid_nr(file->owner));
+		WRITE_ONCE(file->still, true);
 		swr_file_end_qps(file);
+		wake_up_interruptible_poll(&file->wait, EPOLLIN | EPOLLRDNORM);
 	} else if (longer_than(READ_ONCE(file->called), SWR_SERVER_PROBE_MS)) {
 		probe(file);
 	}
@@ -470,11 +473,11 @@ long swr_file_ioctl(struct file *fp, unsigned int command, unsigned long argumen
 		return -EACCES;
 	if (READ_ONCE(file->dead))
 		return -EIO;
-	WRITE_ONCE(file->called, jiffies);
+	swr_file_called(file);
 	/* Reclaim must not wait here for a file system whose transport we are. */
 	flags = memalloc_noio_save();
 	result = run(file, command, (void __user *)argument);
 	memalloc_noio_restore(flags);
-	WRITE_ONCE(file->called, jiffies);
+	swr_file_called(file);
 	return result;
 }

@@ -108,6 +108,7 @@ struct swr_file {
 	struct delayed_work watch;     /* from SERVE to the close */
 	unsigned long called;	       /* jiffies of its last read(), write() or ioctl() */
 	unsigned long told;	       /* jiffies when `ready` was last empty and then was not; under lock */
+	bool still;		       /* it was found to stand still, and has not called since: nobody connects */
 	struct pid *owner;	       /* thread group that opened the context */
 	struct swr_counters *counters; /* holds a reference */
 	struct xarray qps;	       /* by number */
@@ -323,6 +324,7 @@ void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state);
 int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp);
 struct swr_file *swr_file_nobody(struct swr_device *dev); /* closed already; NULL without memory */
 void swr_file_put(struct swr_file *file);
+void swr_file_called(struct swr_file *file); /* the process lives */
 void swr_file_kill(struct swr_file *file);
 void swr_file_tell(struct swr_qp *qp, u32 pending); /* any context */
 void swr_file_forget(struct swr_qp *qp);
