@@ -48,7 +48,8 @@ int serve(const Config& config, const std::set<std::string>& devices) {
     Supervisor supervisor(config, devices);
     supervisor.look();
     ::sd_notifyf(0, "READY=1\nSTATUS=%zu devices served", supervisor.served());
-    if (supervisor.served() == 0) log(LogLevel::kInfo, "no device of swrnic.ko so far: waiting for one");
+    if (supervisor.served() == 0 && !supervisor.look_again())
+        log(LogLevel::kWarn, "no device of the module swrnic.ko: waiting for one");
     for (;;) {
         std::array<pollfd, 3> fds{
             {{signals.get(), POLLIN, 0}, {supervisor.gone_fd(), POLLIN, 0}, {uevents.fd(), POLLIN, 0}}};
