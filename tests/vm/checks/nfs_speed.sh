@@ -6,7 +6,7 @@
 . /functions
 . /nfs-functions
 
-: "${NFS_BIG:=33554432}" "${NFS_BLOCKS:=65536 1048576}" "${NFS_RUNS:=3}" "${NFS_KINDS:=swrnic siw tcp}" "${NFS_MTUS:=1500 65535}"
+: "${NFS_BIG:=8388608}" "${NFS_BLOCKS:=65536 1048576}" "${NFS_RUNS:=3}" "${NFS_KINDS:=swrnic siw tcp}" "${NFS_MTUS:=1500 65535}"
 
 # device KIND: both ends are that; of TCP nobody is.
 device() {
