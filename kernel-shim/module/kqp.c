@@ -81,6 +81,15 @@ static enum ib_wc_opcode wc_opcode(enum ib_wr_opcode opcode)
 	}
 }
 
+/* ib_drain_qp() of 6.12 waits for it. */
+static void tell_last_wqe(struct swr_qp *qp)
+{
+	struct ib_event event = { .device = qp->ibqp.device, .element.qp = &qp->ibqp, .event = IB_EVENT_QP_LAST_WQE_REACHED };
+
+	if (qp->ibqp.event_handler)
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
 void swr_kqp_wake(struct swr_qp *qp, const struct swr_wakes *wakes)
 {
 	enum swrnic_queue queue;
@@ -90,6 +99,8 @@ void swr_kqp_wake(struct swr_qp *qp, const struct swr_wakes *wakes)
 			swr_kcq_wake(qp->kernel->cq[queue], wakes->cq[queue]);
 	if (wakes->srq_limit)
 		swr_ksrq_reached(qp->kernel->srq);
+	if (wakes->last_wqe)
+		tell_last_wqe(qp);
 }
 
 static void add_cqe_locked(struct swr_qp *qp, enum swrnic_queue queue, struct ib_wc *wc, bool solicited, struct swr_wakes *wakes)
@@ -128,9 +139,11 @@ static void flush_locked(struct swr_qp *qp, enum swrnic_queue queue, struct swr_
 
 void swr_kqp_fail_locked(struct swr_qp *qp, struct swr_wakes *wakes)
 {
-	qp->state = IB_QPS_ERR;
-	if (qp->kernel->srq)
+	if (qp->kernel->srq) {
+		wakes->last_wqe = qp->state != IB_QPS_ERR && !qp->gone;
 		swr_ksrq_forget_locked(qp);
+	}
+	qp->state = IB_QPS_ERR;
 	flush_locked(qp, SWRNIC_QUEUE_SEND, wakes);
 	flush_locked(qp, SWRNIC_QUEUE_RECV, wakes);
 }

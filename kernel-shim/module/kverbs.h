@@ -33,6 +33,7 @@ struct swr_kcq {
 struct swr_wakes {
 	unsigned long cq[2]; /* by queue of a QP, enum swrnic_queue */
 	bool srq_limit;
+	bool last_wqe; /* the QP takes nothing more from its shared queue */
 };
 
 int swr_kcq_create(struct swr_cq *cq, const struct ib_cq_init_attr *attr);

@@ -30,7 +30,9 @@ all_is_done() {
 all_is_done 20 4 # what was left in the receive queues
 rmmod consumer
 all_is_done 20 0 srq=1 # what is left stays in the shared one
-[ "$(parameter limits)" = 40 ] || die "$(parameter limits) events of the limit: one for each queue is expected"
+for event in limits lasts; do
+    [ "$(parameter $event)" = 40 ] || die "$(parameter $event) $event: one for each shared queue is expected"
+done
 rmmod consumer
 
 # The client goes before the server accepts it: that is no error, but a connection that ends at once.

@@ -45,8 +45,9 @@ static bool patient;
 module_param(patient, bool, 0444);
 static bool srq;
 module_param(srq, bool, 0444);
-static uint limits; /* events of shared queues */
+static uint limits, lasts; /* events of shared queues, and of QPs that take nothing more from them */
 module_param(limits, uint, 0444);
+module_param(lasts, uint, 0444);
 static bool forsaken; /* each server, by its client, before it accepts */
 module_param(forsaken, bool, 0444);
 static int verdict;
@@ -81,6 +82,7 @@ struct side {
 	wait_queue_head_t idle;
 };
 
+static DEFINE_SPINLOCK(events); /* of the counts of them */
 static struct task_struct *thread;
 static struct completion requested;
 static struct rdma_cm_id *request_id;
@@ -334,11 +336,26 @@ static struct side *side_new(u8 pattern)
 	return side;
 }
 
+static void count_event(uint *counter)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&events, flags);
+	++*counter;
+	spin_unlock_irqrestore(&events, flags);
+}
+
 static void on_srq_event(struct ib_event *event, void *context)
 {
 	if (event->event != IB_EVENT_SRQ_LIMIT_REACHED)
 		complain("event %d of the shared queue\n", event->event);
-	limits++;
+	count_event(&limits);
+}
+
+static void on_qp_event(struct ib_event *event, void *context)
+{
+	if (event->event == IB_EVENT_QP_LAST_WQE_REACHED)
+		count_event(&lasts);
 }
 
 static int make_objects(struct side *side)
@@ -351,6 +368,7 @@ static int make_objects(struct side *side)
 		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4 },
 		.qp_type = IB_QPT_RC,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.event_handler = on_qp_event,
 	};
 
 	side->pd = ib_alloc_pd(side->id->device, 0);
