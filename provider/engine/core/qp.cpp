@@ -138,8 +138,7 @@ bool Qp::has_receives() const {
     return rq_.head() != rq_.tail() || (init_.srq != nullptr && !init_.srq->empty());
 }
 
-bool Qp::receive_at_hand() {
-    if (rq_.head() != rq_.tail()) return true;
+bool Qp::take_shared_receive() {
     if (ForeignMemory* foreign = memory_.foreign(); foreign != nullptr) {
         const auto taken = foreign->take_receive(init_.qpn);
         if (!taken) return false;

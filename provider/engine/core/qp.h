@@ -117,7 +117,8 @@ class Qp {
     MemoryError check_read_source(const wire::ReadRequest& request) const;
     // Under the RX lock: whether there is a receive for the Send in progress; takes it out of the shared queue, ours or
     // a foreign one, if need be.
-    bool receive_at_hand();
+    bool receive_at_hand() { return rq_.head() != rq_.tail() || take_shared_receive(); }
+    bool take_shared_receive();
     // Whose regions receives may name.
     std::uint32_t receive_pd() const { return init_.srq == nullptr ? init_.pd : init_.srq->pd(); }
     void flush_queues(Pass& pass);
