@@ -33,8 +33,8 @@ class ForeignMemory {
     virtual MemoryError copy_in(std::uint32_t qpn, const ForeignName& name, std::span<std::byte> to) = 0;
     // From our memory to the name. After an error some octets may be there.
     virtual MemoryError copy_out(std::uint32_t qpn, const ForeignName& name, std::span<const std::byte> from) = 0;
-    // The next receive of a queue that QPs share, for a Send that has come: its wr_id and length. Nothing: there is
-    // none at present, or this QP shares none.
+    // For a Send that has come and found no receive: the next one that was not posted to the QP yet, of its own or of a
+    // queue that QPs share; its wr_id and length. Nothing: there is none at present.
     struct Receive {
         std::uint64_t wr_id;
         std::uint32_t length;

@@ -7,7 +7,7 @@
  *
  * Says `consumer: done` in the log and in the parameter `verdict` (1: nothing was wrong, 2: something was). With patient=1 the
  * daemon is an honest one: each round must complete all of its requests with success and move the right octets. With srq=1 receives
- * come from a shared queue, and most of them when messages wait for them.
+ * come from a shared queue, and most of them when messages wait for them. With forsaken=1 each client goes before its server accepts.
  */
 #define pr_fmt(fmt) "consumer: " fmt
 
@@ -48,7 +48,7 @@ module_param(srq, bool, 0444);
 static uint limits, lasts; /* events of shared queues, and of QPs that take nothing more from them */
 module_param(limits, uint, 0444);
 module_param(lasts, uint, 0444);
-static bool forsaken; /* each server, by its client, before it accepts */
+static bool forsaken;
 module_param(forsaken, bool, 0444);
 static int verdict;
 module_param(verdict, int, 0444);
