@@ -7,7 +7,8 @@
  *
  * Says `consumer: done` in the log and in the parameter `verdict` (1: nothing was wrong, 2: something was). With patient=1 the
  * daemon is an honest one: each round must complete all of its requests with success and move the right octets. With srq=1 receives
- * come from a shared queue, and most of them when messages wait for them. With forsaken=1 each client goes before its server accepts.
+ * come from a shared queue, and most of them when messages wait for them. With forsaken=1 each client goes before its server
+ * accepts.
  */
 #define pr_fmt(fmt) "consumer: " fmt
 
