@@ -47,8 +47,8 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets) {
     std::size_t expected = qp.rx().large_left();
     if (octets >= kBulkTurn) expected = std::max(expected, std::min(octets, kLongestRest));
-    const auto rest = std::chrono::nanoseconds(expected / kMostInNs);
-    qp.rests_until.store(expected == 0 ? 0 : ticks(Clock::now() + rest), std::memory_order_relaxed);
+    const std::chrono::nanoseconds rest(expected / kMostInNs);
+    qp.rests_until.store(expected == 0 ? 0 : cycles() + cycles_in(rest), std::memory_order_relaxed);
 }
 
 void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {

@@ -32,13 +32,13 @@ struct DrivenQp final : Qp {
     std::atomic<int> fd{-1};                            // of the stream, while there is one
     std::atomic<std::uint64_t> earlier_retransmits{0};  // of streams that have ended
 
-    // Polls leave it alone until then (Clock ticks): after a turn of bulk more is on its way.
+    // Polls leave it alone until then (cycles): after a turn of bulk more is on its way.
     std::atomic<std::int64_t> rests_until{0};
 
     // The deferral of small sends (progress.cpp).
     std::atomic<std::uint64_t> flushed_octets{0};
     std::atomic<std::uint64_t> flushed_in_epoch{~std::uint64_t{0}};
-    std::atomic<std::int64_t> flushed_at{0};  // Clock ticks
+    std::atomic<std::int64_t> flushed_at{0};  // cycles
     std::atomic<std::int64_t> posted_at{0};
     std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
 

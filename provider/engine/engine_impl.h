@@ -18,6 +18,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "engine/cycles.h"
 #include "engine/driven_qp.h"
 #include "engine/engine.h"
 #include "engine/ready_queue.h"
@@ -118,6 +119,7 @@ class Engine::Impl {
     void run_timers(Pass& pass);
     std::int64_t next_deadline();
     void report();
+    void want_report();
     void note_tcp_of_some();
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's

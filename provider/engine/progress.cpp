@@ -15,9 +15,9 @@ namespace swrnic::engine {
 namespace {
 
 // Posts that follow one another faster than this, without a poll in between, are a burst.
-constexpr std::chrono::microseconds kBurstGap{2};
+constexpr std::int64_t kBurstGap = cycles_in(std::chrono::microseconds(2));
 // A burst's poster flushes this often itself.
-constexpr std::chrono::microseconds kGather{20};
+constexpr std::int64_t kGather = cycles_in(std::chrono::microseconds(20));
 // So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
 // alone waits for nobody. The rest is gathered.
 constexpr std::uint32_t kFlushedPosts = 1;
@@ -62,33 +62,28 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
     if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
     const std::uint64_t epoch = poll_epoch_.load(std::memory_order_relaxed);
-    const std::int64_t now = ticks(Clock::now());
-    if (now > report_wanted_.load(std::memory_order_relaxed) && asleep_.exchange(false)) {
-        report_wanted_.store(INT64_MAX, std::memory_order_relaxed);
-        sys::signal_event(kick_.get());
-    }
+    const std::int64_t now = cycles();
     const bool rested = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch ||
-                        now - qp.posted_at.load(std::memory_order_relaxed) > Clock::duration(kBurstGap).count();
+                        now - qp.posted_at.load(std::memory_order_relaxed) > kBurstGap;
     const std::uint32_t burst = rested ? 0 : qp.burst.load(std::memory_order_relaxed) + 1;
     qp.burst.store(burst, std::memory_order_relaxed);
     qp.posted_at.store(now, std::memory_order_relaxed);
-    if (burst > kFlushedPosts &&
-        now - qp.flushed_at.load(std::memory_order_relaxed) <= Clock::duration(kGather).count() &&
+    if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
         qp.posted_octets() - qp.flushed_octets.load(std::memory_order_relaxed) <= kDeferredOctets) {
         deferrals_.fetch_add(1, std::memory_order_relaxed);
         schedule(qp);
         return;
     }
     qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
-
     qp.flushed_octets.store(qp.posted_octets(), std::memory_order_relaxed);
     Pass pass = passes.begin();
     drive_tx(qp, pass);
     deliver(pass);
     // From the end of the flush: it takes longer than the gap, and a burst would never be gathered.
-    const std::int64_t done = ticks(Clock::now());
+    const std::int64_t done = cycles();
     qp.posted_at.store(done, std::memory_order_relaxed);
     qp.flushed_at.store(done, std::memory_order_relaxed);
+    want_report();
 }
 
 void Engine::Impl::receive_posted(DrivenQp& qp) {
@@ -128,7 +123,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
     if (hot != nullptr && ready_.empty() && epoll_gap_.load(std::memory_order_relaxed) == kLongestGap) {
         const std::int64_t until = hot->rests_until.load(std::memory_order_relaxed);
-        if (until != 0 && ticks(Clock::now()) < until) return;  // nor have the others had news
+        if (until != 0 && cycles() < until) return;  // nor have the others had news
     }
     if (hot != nullptr) drive(*hot, pass);
     if (hot == nullptr || polls >= ask_epoll_at_.load(std::memory_order_relaxed)) {
@@ -288,6 +283,14 @@ void Engine::Impl::report() {
     report_due_ = host.report();
     report_at_ = now + Clock::duration(kReportEvery).count();
     report_wanted_.store(report_due_ ? INT64_MAX : report_at_, std::memory_order_relaxed);
+}
+
+// After a flush: a thread that sleeps for good must be told that there will be news.
+void Engine::Impl::want_report() {
+    if (!asleep_.load(std::memory_order_relaxed)) return;
+    if (ticks(Clock::now()) <= report_wanted_.load(std::memory_order_relaxed) || !asleep_.exchange(false)) return;
+    report_wanted_.store(INT64_MAX, std::memory_order_relaxed);
+    sys::signal_event(kick_.get());
 }
 
 // In turn, so that many connections cost no more than some.

@@ -37,6 +37,10 @@ inline long send_message(int fd, const msghdr* message) {
     before_send();
     return syscall(SYS_sendmsg, fd, message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
+inline long send(int fd, const void* from, std::size_t length) {
+    before_send();
+    return syscall(SYS_sendto, fd, from, length, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+}
 inline long receive_message(int fd, msghdr* message) {
     const long got = syscall(SYS_recvmsg, fd, message, MSG_DONTWAIT);
     after_receive();

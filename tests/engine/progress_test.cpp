@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -90,17 +92,24 @@ void set_small_buffer(int fd) {
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-std::array<int, 2> connected_sockets() {
-    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+sockaddr_in at(std::uint32_t host) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(host);
+    return address;
+}
+
+std::array<int, 2> connected_sockets(std::uint32_t from = INADDR_LOOPBACK) {
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = at(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* generic = reinterpret_cast<sockaddr*>(&address);
     EXPECT_EQ(::bind(listener, generic, size), 0);
     EXPECT_EQ(::listen(listener, 1), 0);
     EXPECT_EQ(::getsockname(listener, generic, &size), 0);
     const int active = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in source = at(from);
+    EXPECT_EQ(::bind(active, reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
     EXPECT_EQ(::connect(active, generic, size), 0);
     const int passive = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     ::close(listener);
@@ -268,6 +277,25 @@ TEST(ReadyQueueTest, NobodyBringsBackWhatWasRetired) {
 }
 
 // A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
+std::string congestion_control(int fd) {
+    std::array<char, 32> name{};
+    socklen_t size = name.size() - 1;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size), 0);
+    return name.data();
+}
+
+TEST(TcpTransportTest, KeepsTheCongestionControlButWhereBothEndsHaveOneAddress) {
+    constexpr std::uint32_t kOther = INADDR_LOOPBACK + 1;
+    for (const std::uint32_t from : {std::uint32_t{INADDR_LOOPBACK}, kOther}) {
+        const auto [active, passive] = connected_sockets(from);
+        const std::string before = congestion_control(active);
+        const TcpTransport one(active, 30s), other(passive, 30s);
+        const std::string expected = from == kOther ? before : "reno";
+        EXPECT_EQ(congestion_control(active), expected);
+        EXPECT_EQ(congestion_control(passive), expected);
+    }
+}
+
 TEST(EngineHostTest, IsToldOfATerminateWhateverItsCode) {
     for (const wire::TerminateCode code : {wire::TerminateCode{0, 0, 0}, wire::TerminateCode{0, 1, 2}}) {
         Side side(300);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The time for guesses: is this a burst, is it too early to look. Each post asks, and Clock::now() waits there for all
+// stores before it: a seventh of what the sender of 4 KiB Writes did. Off by two, or standing still, it only makes the
+// guess a bad one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#ifdef __x86_64__
+#include <x86intrin.h>
+#endif
+
+namespace swrnic::engine {
+
+constexpr std::int64_t kCyclesInNs = 3;  // about
+
+constexpr std::int64_t cycles_in(std::chrono::nanoseconds time) {
+    return time.count() * kCyclesInNs;
+}
+
+inline std::int64_t cycles() {
+#ifdef __x86_64__
+    return static_cast<std::int64_t>(__rdtsc());
+#else
+    return cycles_in(std::chrono::steady_clock::now().time_since_epoch());
+#endif
+}
+
+}  // namespace swrnic::engine
