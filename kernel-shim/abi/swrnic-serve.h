@@ -4,8 +4,8 @@
  *
  * The kernel owns the queues, the memory and the completions; the daemon owns the streams. Neither maps anything of the other. The
  * daemon names local memory by (QP, queue, WQE sequence, offset) and tagged memory by (STag, TO), never by lkey and address; the
- * module checks each name against what it holds itself, at the moment of each copy. A sequence counts the requests of one queue
- * from 0.
+ * module checks each name against what it holds itself, at the moment of each move, and moves payload between the stream's socket
+ * and that memory. A sequence counts the requests of one queue from 0.
  *
  * QP_CONNECTED, QP_DISCONNECT, QP_ERROR, QP_READY, QP_CLOSED and COUNTED are as for the QPs of a process. One record is new:
  * SWRNIC_DOWN_QP_WORK, raised after a request was posted and not fetched.
@@ -142,6 +142,69 @@ struct swrnic_check {
 };
 
 #define SWRNIC_IOC_CHECK _IOWR('s', 0x84, struct swrnic_check)
+
+/* What one RECEIVE or TRANSMIT moves at most, headers and all. */
+#define SWRNIC_MOVED_OCTETS (1u << 17)
+
+#define SWRNIC_HEADER_TAGGED 16	  /* ULPDU_Length and DDP's tagged header */
+#define SWRNIC_HEADER_UNTAGGED 20 /* and the untagged one */
+
+#define SWRNIC_RECEIVE_MORE (1u << 0)
+
+/*
+ * Takes octets from the QP's stream and puts the payload of whole FPDUs to its place, as long as all is well with them. That of the
+ * first, which the daemon has in part, goes to `name`; with SWRNIC_RECEIVE_MORE those behind it are placed as well while each
+ * continues the one before: the same header but for ULPDU_Length and the offset at its end (TO or MO). If the stream has CRC, it is
+ * checked before anything of an FPDU is placed. What is not placed is handed to the daemon, which finds out for itself why: not all
+ * of the FPDU has come, its CRC is wrong, its name is not good, it belongs to another message.
+ *
+ * No wait for the network. EAGAIN: there is nothing now. ENOTCONN: the QP has no stream. What else recv() may say of the socket. An
+ * EFAULT may lose octets.
+ */
+struct swrnic_receive {
+	__u32 qpn;
+	__u32 flags;		 /* SWRNIC_RECEIVE_* */
+	struct swrnic_name name; /* the payload of the FPDU */
+	__u64 fpdu;		 /* the daemon's memory: what has come of the FPDU before */
+	__u64 rest;		 /* the daemon's memory: for what is not placed */
+	__u32 have;		 /* octets of fpdu: the header at least, not the whole */
+	__u32 header;		 /* SWRNIC_HEADER_* */
+	__u32 room;		 /* octets of rest; no more than that are taken from the stream */
+	__u32 taken;		 /* out: octets taken from the stream; 0: it has ended */
+	__u32 left;		 /* out: of them, in rest */
+	__u32 placed;		 /* out: FPDUs; not 0: the first, with what was in fpdu, is among them */
+	__u32 octets;		 /* out: of their payload */
+	__u32 reserved;
+};
+
+#define SWRNIC_IOC_RECEIVE _IOWR('s', 0x88, struct swrnic_receive)
+
+#define SWRNIC_TRANSMIT_FPDUS 256
+#define SWRNIC_FPDU_HEADER 76	 /* the longest: that of a Terminate, which has no payload */
+#define SWRNIC_FPDU_OCTETS 65544 /* the longest FPDU */
+
+struct swrnic_fpdu {
+	struct swrnic_name name; /* of its payload; length 0: there is none */
+	__u32 header_len;
+	__u8 header[SWRNIC_FPDU_HEADER]; /* ULPDU_Length and all headers */
+};
+
+/*
+ * Lays FPDUs out, with pad and CRC, and gives the stream as many of their octets as it takes. An FPDU whose name is not good ends
+ * the run before it. No wait for the network. Errors of the socket as send() tells them, ENOTCONN as above.
+ */
+struct swrnic_transmit {
+	__u32 qpn;
+	__u32 count;	/* not 0, at most SWRNIC_TRANSMIT_FPDUS */
+	__u64 fpdus;	/* struct swrnic_fpdu[count] */
+	__u64 rest;	/* the daemon's memory, SWRNIC_FPDU_OCTETS: for what is left of an FPDU that the stream took in part */
+	__u32 laid_out; /* out: FPDUs */
+	__u32 error;	/* out: enum swrnic_name_error, of the one behind them */
+	__u32 sent;	/* out: octets; 0: the stream takes none now */
+	__u32 left;	/* out: octets in rest */
+};
+
+#define SWRNIC_IOC_TRANSMIT _IOWR('s', 0x89, struct swrnic_transmit)
 
 /* Executes the oldest fetched request of the send queue that is not executed, a LOCAL one. Its completion is reported as any other.
  */

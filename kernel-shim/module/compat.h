@@ -7,6 +7,12 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
 #define swr_create_cq_arg uverbs_attr_bundle /* struct */
 static inline struct ib_udata *swr_cq_udata(struct uverbs_attr_bundle *attrs)

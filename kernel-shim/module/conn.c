@@ -7,6 +7,8 @@
  */
 #include "kverbs.h"
 
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
 #include <net/tcp.h>
@@ -201,16 +203,19 @@ static void tell_end_locked(struct swr_conn *conn, bool was_ready, int error)
 /* ---- a stream in the process's hands ----------------------------------------------------------------------------------- */
 
 /*
- * All that is left of it here is a reference to its struct sock, to abort it when its owner has no right to it any more. That takes
+ * What is left of it here is a reference to its struct sock, to abort it when its owner has no right to it any more. That takes
  * the socket's lock, which the process can keep for as long as it likes: so a worker does it, whom nobody waits for but rmmod.
  */
 struct swr_stream {
 	struct work_struct abort;
 	struct sock *sk;
+	struct file *file; /* of a kernel's QP: RECEIVE and TRANSMIT use the socket, whatever the daemon does to its descriptor */
 };
 
 static void stream_free(struct swr_stream *stream)
 {
+	if (stream->file)
+		fput(stream->file);
 	sock_put(stream->sk);
 	kfree(stream);
 }
@@ -246,7 +251,7 @@ static void allow_reserves(struct sock *sk)
 
 int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp)
 {
-	struct swr_stream *stream = kmalloc(sizeof(*stream), GFP_KERNEL_ACCOUNT);
+	struct swr_stream *stream = kzalloc(sizeof(*stream), GFP_KERNEL_ACCOUNT);
 
 	if (!stream)
 		return -ENOMEM;
@@ -259,6 +264,25 @@ int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp)
 	*sockp = conn->sock;
 	conn->sock = NULL;
 	return 0;
+}
+
+/* Until the connection ends here: that closes it too if the daemon has closed it already. */
+void swr_conn_keep_file_locked(struct swr_conn *conn, struct file *file)
+{
+	conn->stream->file = get_file(file);
+}
+
+struct file *swr_conn_file(struct swr_conn *conn, struct swrnic_connected *connected)
+{
+	struct file *file = NULL;
+
+	mutex_lock(&conn->lock);
+	if (conn->stream && conn->stream->file) {
+		file = get_file(conn->stream->file);
+		*connected = conn->connected;
+	}
+	mutex_unlock(&conn->lock);
+	return file;
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------------- */

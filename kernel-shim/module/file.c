@@ -7,6 +7,7 @@
 
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/poll.h>
 
@@ -17,7 +18,7 @@ static void file_release(struct kref *kref)
 	WARN_ON(!xa_empty(&file->qps) || !xa_empty(&file->cqs) || !xa_empty(&file->srqs));
 	put_pid(file->owner);
 	swr_counters_put(file->counters);
-	free_page((unsigned long)file->page);
+	kvfree(file->buffer);
 	kfree(file);
 }
 
@@ -107,6 +108,8 @@ static bool hand_over_locked(struct swr_conn *conn, struct swrnic_down *record, 
 		error = PTR_ERR(*fp); /* the socket went with it */
 		goto fail;
 	}
+	if (conn->qp->kernel)
+		swr_conn_keep_file_locked(conn, *fp);
 	record->u.connected = conn->connected;
 	record->u.connected.fd = fd;
 	conn->state = SWR_CONN_TAKEN;
@@ -310,6 +313,7 @@ static struct swr_file *file_alloc(struct swr_device *dev)
 	INIT_LIST_HEAD(&file->ready);
 	init_waitqueue_head(&file->wait);
 	INIT_DELAYED_WORK(&file->watch, swr_server_watch);
+	mutex_init(&file->moving);
 	xa_init_flags(&file->qps, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&file->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&file->srqs, XA_FLAGS_LOCK_IRQ);

@@ -7,7 +7,7 @@
  * off, since posts and polls come from any context. A handler of the consumer is called under none of them.
  *
  * A daemon can make a copy from or to its memory take as long as it likes. So no such copy is made with a reference to a QP, for
- * which destroy_qp would wait: octets go through a page of the call's own, and the QP is looked up anew for each.
+ * which destroy_qp would wait: octets go through a buffer of the file's, and the QP is looked up anew for each.
  */
 #ifndef SWRNIC_KVERBS_H
 #define SWRNIC_KVERBS_H
@@ -176,7 +176,12 @@ enum swrnic_name_error swr_kqp_invalidate(struct swr_qp *qp, u32 stag);
 /* As swr_kmr_move, of whatever is named, from `from` on: an octet of the request, or a TO. */
 enum swrnic_name_error swr_kqp_move(struct swr_qp *qp, const struct swrnic_name *name, u64 from, u32 length, void *buffer, bool in);
 
+/* kstream.c: between the stream and what is named, by way of a buffer of SWRNIC_MOVED_OCTETS; 0 or an error for the daemon */
+int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffer);
+int swr_transmit(struct swr_file *file, struct swrnic_transmit *transmit, u8 *buffer);
+
 /* serve.c */
+struct swr_qp *swr_served_qp(struct swr_file *file, u32 qpn); /* a kernel's, with a reference, or NULL */
 long swr_file_ioctl(struct file *fp, unsigned int command, unsigned long argument);
 struct swr_file *swr_server_get(struct swr_device *dev); /* with a reference, or NULL */
 void swr_server_watch(struct work_struct *work);

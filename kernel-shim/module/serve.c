@@ -4,6 +4,7 @@
 
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/poll.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -121,30 +122,31 @@ static int serve_locked(struct swr_file *file)
 
 static int serve(struct swr_file *file)
 {
-	void *page;
+	void *buffer;
 	int error;
 
 	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
-	page = (void *)__get_free_page(GFP_KERNEL);
-	if (!page)
+	buffer = kvmalloc(SWRNIC_MOVED_OCTETS, GFP_KERNEL);
+	if (!buffer)
 		return -ENOMEM;
 	spin_lock_irq(&file->lock);
 	error = serve_locked(file);
 	spin_unlock_irq(&file->lock);
 	if (error) {
-		free_page((unsigned long)page);
+		kvfree(buffer);
 		return error;
 	}
-	file->page = page;
-	WRITE_ONCE(file->serves, true);
+	mutex_lock(&file->moving);
+	file->buffer = buffer;
+	mutex_unlock(&file->moving);
 	swr_use_reserves();
 	look_again(file);
 	return 0;
 }
 
-/* With a reference, or NULL. Not to be kept over a copy from or to the daemon's memory. */
-static struct swr_qp *served_qp(struct swr_file *file, u32 qpn)
+/* Not to be kept over a copy from or to the daemon's memory. */
+struct swr_qp *swr_served_qp(struct swr_file *file, u32 qpn)
 {
 	struct swr_qp *qp = swr_file_qp(file, qpn);
 
@@ -153,6 +155,22 @@ static struct swr_qp *served_qp(struct swr_file *file, u32 qpn)
 		return NULL;
 	}
 	return qp;
+}
+
+/* The file's buffer, for this call alone: none has to wait for memory. It may wait for another call of the same daemon. */
+static void *buffer_get(struct swr_file *file)
+{
+	if (mutex_lock_interruptible(&file->moving))
+		return ERR_PTR(-EINTR);
+	if (file->buffer)
+		return file->buffer;
+	mutex_unlock(&file->moving);
+	return ERR_PTR(-EINVAL);
+}
+
+static void buffer_put(struct swr_file *file)
+{
+	mutex_unlock(&file->moving);
 }
 
 /* ---- small ones -------------------------------------------------------------------------------------------------------- */
@@ -164,7 +182,7 @@ static int qp_info(struct swr_file *file, void __user *argument)
 
 	if (copy_from_user(&info, argument, sizeof(info)))
 		return -EFAULT;
-	qp = served_qp(file, info.qpn);
+	qp = swr_served_qp(file, info.qpn);
 	if (!qp)
 		return -EINVAL;
 	memset(&info, 0, sizeof(info));
@@ -186,7 +204,7 @@ static int execute(struct swr_file *file, void __user *argument)
 
 	if (copy_from_user(&execute, argument, sizeof(execute)))
 		return -EFAULT;
-	qp = served_qp(file, execute.qpn);
+	qp = swr_served_qp(file, execute.qpn);
 	if (!qp)
 		return -EINVAL;
 	error = swr_kqp_execute(qp, execute.sequence, &execute.error);
@@ -205,7 +223,7 @@ static int invalidate(struct swr_file *file, void __user *argument)
 		return -EFAULT;
 	if (invalidate.reserved)
 		return -EINVAL;
-	qp = served_qp(file, invalidate.qpn);
+	qp = swr_served_qp(file, invalidate.qpn);
 	if (!qp)
 		return -EINVAL;
 	invalidate.error = swr_kqp_invalidate(qp, invalidate.stag);
@@ -221,7 +239,7 @@ static int invalidate(struct swr_file *file, void __user *argument)
 static int fetch_some(struct swr_file *file, const struct swrnic_fetch *fetch, struct swrnic_wqe __user *to, u32 max)
 {
 	struct swrnic_wqe wqes[FETCH_BATCH];
-	struct swr_qp *qp = served_qp(file, fetch->qpn);
+	struct swr_qp *qp = swr_served_qp(file, fetch->qpn);
 	u32 count = 0;
 	int error;
 
@@ -234,7 +252,7 @@ static int fetch_some(struct swr_file *file, const struct swrnic_fetch *fetch, s
 		return 0;
 	if (copy_to_user(to, wqes, count * sizeof(*wqes)))
 		return -EFAULT;
-	qp = served_qp(file, fetch->qpn);
+	qp = swr_served_qp(file, fetch->qpn);
 	if (!qp)
 		return -EINVAL;
 	error = swr_kqp_fetched(qp, fetch->queue, wqes[0].sequence, count);
@@ -274,7 +292,7 @@ static bool name_valid(const struct swrnic_name *name)
 /* enum swrnic_name_error, or -EINVAL. */
 static int move(struct swr_file *file, u32 qpn, const struct swrnic_name *name, u64 from, u32 length, void *buffer, bool in)
 {
-	struct swr_qp *qp = served_qp(file, qpn);
+	struct swr_qp *qp = swr_served_qp(file, qpn);
 	int error;
 
 	if (!qp)
@@ -300,24 +318,24 @@ static int check(struct swr_file *file, void __user *argument)
 	return copy_to_user(argument, &check, sizeof(check)) ? -EFAULT : 0;
 }
 
-/* A piece, by way of a page of ours: neither are faults taken under a lock, nor must the memory be such that users may be given. */
+/* A piece, by way of memory of ours: neither are faults taken under a lock, nor must the memory be such that users may be given. */
 static int copy_piece(struct swr_file *file, const struct swrnic_copy *copy, const struct swrnic_name *name, u32 done, u32 length,
-		      u8 __user *memory, void *page)
+		      u8 __user *memory, void *buffer)
 {
 	bool in = copy->direction == SWRNIC_COPY_IN;
 	int error;
 
-	if (!in && copy_from_user(page, memory, length))
+	if (!in && copy_from_user(buffer, memory, length))
 		return -EFAULT;
-	error = move(file, copy->qpn, name, name->offset + done, length, page, in);
-	if (!error && in && copy_to_user(memory, page, length))
+	error = move(file, copy->qpn, name, name->offset + done, length, buffer, in);
+	if (!error && in && copy_to_user(memory, buffer, length))
 		return -EFAULT;
 	return error;
 }
 
 /* 0, enum swrnic_name_error, or less than 0. */
 static int copy_name(struct swr_file *file, const struct swrnic_copy *copy, const struct swrnic_name *name, u8 __user *memory,
-		     void *page)
+		     void *buffer)
 {
 	u32 done, length;
 	int error;
@@ -330,7 +348,7 @@ static int copy_name(struct swr_file *file, const struct swrnic_copy *copy, cons
 	}
 	for (done = 0; done < name->length; done += length) {
 		length = min_t(u32, name->length - done, PAGE_SIZE);
-		error = copy_piece(file, copy, name, done, length, memory + done, page);
+		error = copy_piece(file, copy, name, done, length, memory + done, buffer);
 		if (error)
 			return error;
 		if (fatal_signal_pending(current))
@@ -340,7 +358,7 @@ static int copy_name(struct swr_file *file, const struct swrnic_copy *copy, cons
 	return 0;
 }
 
-static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *page)
+static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *buffer)
 {
 	struct swrnic_name __user *names = u64_to_user_ptr(copy->names);
 	u8 __user *memory = u64_to_user_ptr(copy->memory);
@@ -353,7 +371,7 @@ static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *pag
 			return -EFAULT;
 		if (!name_valid(&name))
 			return -EINVAL;
-		error = copy_name(file, copy, &name, memory, page);
+		error = copy_name(file, copy, &name, memory, buffer);
 		if (error)
 			return error;
 		memory += name.length;
@@ -361,39 +379,76 @@ static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *pag
 	return 0;
 }
 
-/* The file's own page; another one if it is in use, or the file does not serve. */
-static void *take_page(struct swr_file *file)
-{
-	void *page = xchg(&file->page, NULL);
-
-	return page ? page : (void *)__get_free_page(GFP_KERNEL);
-}
-
-static void give_page(struct swr_file *file, void *page)
-{
-	if (!READ_ONCE(file->serves) || cmpxchg(&file->page, NULL, page))
-		free_page((unsigned long)page);
-}
-
 static int copy(struct swr_file *file, void __user *argument)
 {
 	struct swrnic_copy copy;
-	void *page;
+	void *buffer;
 	int error;
 
 	if (copy_from_user(&copy, argument, sizeof(copy)))
 		return -EFAULT;
 	if (copy.direction > SWRNIC_COPY_OUT || !copy.count || copy.count > MAX_NAMES)
 		return -EINVAL;
-	page = take_page(file);
-	if (!page)
-		return -ENOMEM;
-	error = copy_names(file, &copy, page);
-	give_page(file, page);
+	buffer = buffer_get(file);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	error = copy_names(file, &copy, buffer);
+	buffer_put(file);
 	if (error < 0)
 		return error;
 	copy.error = error;
 	return copy_to_user(argument, &copy, sizeof(copy)) ? -EFAULT : 0;
+}
+
+/* ---- RECEIVE and TRANSMIT ---------------------------------------------------------------------------------------------- */
+
+static bool receive_valid(const struct swrnic_receive *receive)
+{
+	if (receive->header != SWRNIC_HEADER_TAGGED && receive->header != SWRNIC_HEADER_UNTAGGED)
+		return false;
+	return !(receive->flags & ~SWRNIC_RECEIVE_MORE) && !receive->reserved && name_valid(&receive->name) &&
+	       receive->have >= receive->header && receive->have <= SWRNIC_MOVED_OCTETS && receive->room &&
+	       receive->room <= SWRNIC_MOVED_OCTETS - receive->have;
+}
+
+static int receive(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_receive receive;
+	void *buffer;
+	int error;
+
+	if (copy_from_user(&receive, argument, sizeof(receive)))
+		return -EFAULT;
+	if (!receive_valid(&receive))
+		return -EINVAL;
+	buffer = buffer_get(file);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	error = swr_receive(file, &receive, buffer);
+	buffer_put(file);
+	if (error)
+		return error;
+	return copy_to_user(argument, &receive, sizeof(receive)) ? -EFAULT : 0;
+}
+
+static int transmit(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_transmit transmit;
+	void *buffer;
+	int error;
+
+	if (copy_from_user(&transmit, argument, sizeof(transmit)))
+		return -EFAULT;
+	if (!transmit.count || transmit.count > SWRNIC_TRANSMIT_FPDUS)
+		return -EINVAL;
+	buffer = buffer_get(file);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	error = swr_transmit(file, &transmit, buffer);
+	buffer_put(file);
+	if (error)
+		return error;
+	return copy_to_user(argument, &transmit, sizeof(transmit)) ? -EFAULT : 0;
 }
 
 /* ---- COMPLETE ---------------------------------------------------------------------------------------------------------- */
@@ -406,7 +461,7 @@ static int complete_one(struct swr_file *file, u32 qpn, const struct swrnic_done
 
 	if (copy_from_user(&done, from, sizeof(done)))
 		return -EFAULT;
-	qp = served_qp(file, qpn);
+	qp = swr_served_qp(file, qpn);
 	if (!qp)
 		return -EINVAL;
 	error = swr_kqp_done(qp, &done);
@@ -452,6 +507,10 @@ static long run(struct swr_file *file, unsigned int command, void __user *user)
 		return copy(file, user);
 	case SWRNIC_IOC_CHECK:
 		return check(file, user);
+	case SWRNIC_IOC_RECEIVE:
+		return receive(file, user);
+	case SWRNIC_IOC_TRANSMIT:
+		return transmit(file, user);
 	case SWRNIC_IOC_EXECUTE:
 		return execute(file, user);
 	case SWRNIC_IOC_INVALIDATE:

@@ -103,8 +103,8 @@ struct swr_file {
 	bool dead;		       /* the ucontext has gone */
 	bool closed;		       /* nobody reads any more */
 	struct swr_device *dev;	       /* until the ucontext goes */
-	bool serves;		       /* SERVE was taken */
-	void *page;		       /* one that serves: for COPY, while no call has it, so that none has to wait for memory */
+	struct mutex moving;	       /* of buffer: one call has it at a time */
+	void *buffer;		       /* of one that serves: what is moved goes through it, and waits for no memory */
 	struct delayed_work watch;     /* from SERVE to the close */
 	unsigned long called;	       /* jiffies of its last read(), write() or ioctl() */
 	unsigned long told;	       /* jiffies when `ready` was last empty and then was not; under lock */
@@ -372,6 +372,8 @@ void swr_conn_fail_locked(struct swr_conn *conn, int error);
 void swr_conn_fail(struct swr_conn *conn, int error);
 void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate);
 int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp);
+void swr_conn_keep_file_locked(struct swr_conn *conn, struct file *file);	       /* of what was given away */
+struct file *swr_conn_file(struct swr_conn *conn, struct swrnic_connected *connected); /* with a reference, or NULL */
 void swr_conn_request_locked(struct swr_conn *conn);
 int swr_conn_ready(struct swr_conn *conn); /* 0, or -EINVAL: not now */
 int swr_conn_closed(struct swr_conn *conn);

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Whole FPDUs between the stream of a consumer's QP and what the daemon names. They go through a buffer of ours: what has come is
+ * placed when its CRC is right and not before (MPA-77), and what is sent must not change once it is summed, as a page may that is
+ * being written to. The socket is used as a process uses it, since the daemon may have made of it what it likes: nothing of TCP's
+ * inside is touched.
+ */
+#include "kverbs.h"
+
+#include <linux/align.h>
+#include <linux/crc32c.h>
+#include <linux/file.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+
+#define LENGTH_LEN 2 /* ULPDU_Length */
+#define CRC_LEN 4
+
+/* ---- the stream -------------------------------------------------------------------------------------------------------- */
+
+/* Its file, with a reference, or NULL. */
+static struct file *stream_of(struct swr_file *file, u32 qpn, struct swrnic_connected *connected)
+{
+	struct swr_qp *qp = swr_served_qp(file, qpn);
+	struct swr_conn *conn = qp ? swr_qp_conn(qp) : NULL;
+	struct file *stream = NULL;
+
+	if (conn) {
+		stream = swr_conn_file(conn, connected);
+		swr_conn_put(conn);
+	}
+	if (qp)
+		swr_qp_put(qp);
+	return stream;
+}
+
+static int read_stream(struct file *stream, void *to, u32 length)
+{
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct kvec vec = { .iov_base = to, .iov_len = length };
+
+	return kernel_recvmsg(sock_from_file(stream), &msg, &vec, 1, length, msg.msg_flags);
+}
+
+static int write_stream(struct file *stream, void *from, u32 length)
+{
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct kvec vec = { .iov_base = from, .iov_len = length };
+	int sent = kernel_sendmsg(sock_from_file(stream), &msg, &vec, 1, length);
+
+	return sent == -EAGAIN ? 0 : sent;
+}
+
+/* ---- FPDUs ------------------------------------------------------------------------------------------------------------- */
+
+static u32 ulpdu_len(const u8 *fpdu)
+{
+	return get_unaligned_be16(fpdu);
+}
+
+/* Without the CRC: what it covers. */
+static u32 covered_len(u32 ulpdu_len)
+{
+	return ALIGN(LENGTH_LEN + ulpdu_len, 4);
+}
+
+static u32 fpdu_len(u32 ulpdu_len)
+{
+	return covered_len(ulpdu_len) + CRC_LEN;
+}
+
+static u32 crc_of(const u8 *fpdu, u32 covered)
+{
+	return ~crc32c(~0, fpdu, covered);
+}
+
+static bool crc_right(const u8 *fpdu)
+{
+	u32 covered = covered_len(ulpdu_len(fpdu));
+
+	return get_unaligned_le32(fpdu + covered) == crc_of(fpdu, covered);
+}
+
+/* ---- receiving --------------------------------------------------------------------------------------------------------- */
+
+/* Of `next` there is the header at least. */
+static bool continues(const u8 *fpdu, u32 payload, const u8 *next, u32 header)
+{
+	u32 offset = header - (header == SWRNIC_HEADER_TAGGED ? sizeof(__be64) : sizeof(__be32));
+
+	if (LENGTH_LEN + ulpdu_len(next) <= header || memcmp(next + LENGTH_LEN, fpdu + LENGTH_LEN, offset - LENGTH_LEN))
+		return false;
+	if (header == SWRNIC_HEADER_TAGGED)
+		return get_unaligned_be64(next + offset) == get_unaligned_be64(fpdu + offset) + payload;
+	return get_unaligned_be32(next + offset) == get_unaligned_be32(fpdu + offset) + payload;
+}
+
+/*
+ * All of it or nothing, as far as nobody flushes or invalidates it meanwhile; in pieces, so that interrupts are not off for long,
+ * each of which is checked anew.
+ */
+static bool place(struct swr_qp *qp, const struct swrnic_name *name, u8 *payload)
+{
+	u32 done, length;
+
+	if (swr_kqp_move(qp, name, name->offset, name->length, NULL, false))
+		return false;
+	for (done = 0; done < name->length; done += length) {
+		length = min_t(u32, name->length - done, PAGE_SIZE);
+		if (swr_kqp_move(qp, name, name->offset + done, length, payload + done, false))
+			return false;
+	}
+	return true;
+}
+
+/* Those at the beginning of the buffer that can be placed: how many of its octets they are. */
+static u32 place_fpdus(struct swr_qp *qp, struct swrnic_receive *receive, bool crc, u8 *buffer, u32 length)
+{
+	struct swrnic_name name = receive->name;
+	u32 done = 0, size;
+	u8 *fpdu;
+
+	for (;;) {
+		fpdu = buffer + done;
+		size = fpdu_len(ulpdu_len(fpdu));
+		if (size > length - done || (crc && !crc_right(fpdu)) || !place(qp, &name, fpdu + receive->header))
+			return done;
+		done += size;
+		receive->placed++;
+		receive->octets += name.length;
+		if (!(receive->flags & SWRNIC_RECEIVE_MORE) || length - done < receive->header ||
+		    !continues(fpdu, name.length, buffer + done, receive->header))
+			return done;
+		name.offset += name.length;
+		name.length = LENGTH_LEN + ulpdu_len(buffer + done) - receive->header;
+		cond_resched();
+	}
+}
+
+static u32 receive_fpdus(struct swr_file *file, struct swrnic_receive *receive, bool crc, u8 *buffer, u32 length)
+{
+	struct swr_qp *qp = swr_served_qp(file, receive->qpn);
+	u32 done;
+
+	if (!qp)
+		return 0;
+	done = place_fpdus(qp, receive, crc, buffer, length);
+	swr_qp_put(qp);
+	return done;
+}
+
+int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffer)
+{
+	u32 have = receive->have, done;
+	struct swrnic_connected connected;
+	struct file *stream;
+	int taken;
+
+	receive->left = 0;
+	receive->placed = 0;
+	receive->octets = 0;
+	if (copy_from_user(buffer, u64_to_user_ptr(receive->fpdu), have))
+		return -EFAULT;
+	if (receive->name.length > U16_MAX || LENGTH_LEN + ulpdu_len(buffer) != receive->header + receive->name.length ||
+	    fpdu_len(ulpdu_len(buffer)) <= have)
+		return -EINVAL;
+	stream = stream_of(file, receive->qpn, &connected);
+	if (!stream)
+		return -ENOTCONN;
+	taken = read_stream(stream, buffer + have, receive->room);
+	fput(stream);
+	if (taken < 0)
+		return taken;
+	receive->taken = taken;
+	done = 0;
+	if (!(connected.flags & SWRNIC_CONN_MARKERS_RX))
+		done = receive_fpdus(file, receive, connected.flags & SWRNIC_CONN_CRC, buffer, have + taken);
+	done = max(done, have);
+	receive->left = have + taken - done;
+	return copy_to_user(u64_to_user_ptr(receive->rest), buffer + done, receive->left) ? -EFAULT : 0;
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------------------- */
+
+static bool fpdu_valid(const struct swrnic_fpdu *fpdu)
+{
+	return fpdu->header_len > LENGTH_LEN && fpdu->header_len <= SWRNIC_FPDU_HEADER && fpdu->name.length <= U16_MAX &&
+	       fpdu->name.kind <= SWRNIC_NAME_TAGGED &&
+	       LENGTH_LEN + ulpdu_len(fpdu->header) == fpdu->header_len + fpdu->name.length;
+}
+
+/* enum swrnic_name_error, or -EINVAL. */
+static int take_payload(struct swr_file *file, u32 qpn, const struct swrnic_name *name, u8 *to)
+{
+	struct swr_qp *qp = swr_served_qp(file, qpn);
+	u32 done, length;
+	int error = 0;
+
+	if (!qp)
+		return -EINVAL;
+	for (done = 0; !error && done < name->length; done += length) {
+		length = min_t(u32, name->length - done, PAGE_SIZE);
+		error = swr_kqp_move(qp, name, name->offset + done, length, to + done, true);
+	}
+	swr_qp_put(qp);
+	return error;
+}
+
+/* How many octets it has; less than 0: an error. 0: its name is not good. */
+static int lay_out(struct swr_file *file, struct swrnic_transmit *transmit, const struct swrnic_fpdu *fpdu, bool crc, u8 *to,
+		   u32 room)
+{
+	u32 filled = fpdu->header_len + fpdu->name.length, covered = ALIGN(filled, 4);
+	int error;
+
+	if (!fpdu_valid(fpdu) || covered + CRC_LEN > room)
+		return -EINVAL;
+	error = take_payload(file, transmit->qpn, &fpdu->name, to + fpdu->header_len);
+	if (error < 0)
+		return error;
+	transmit->error = error;
+	if (error)
+		return 0;
+	memcpy(to, fpdu->header, fpdu->header_len);
+	memset(to + filled, 0, covered - filled);
+	put_unaligned_le32(crc ? crc_of(to, covered) : 0, to + covered);
+	return covered + CRC_LEN;
+}
+
+/* The octets of the run; less than 0: an error. */
+static int lay_out_all(struct swr_file *file, struct swrnic_transmit *transmit, bool crc, u8 *buffer)
+{
+	const struct swrnic_fpdu __user *fpdus = u64_to_user_ptr(transmit->fpdus);
+	struct swrnic_fpdu fpdu;
+	u32 length = 0;
+	int size;
+
+	for (transmit->laid_out = 0; transmit->laid_out < transmit->count; transmit->laid_out++) {
+		if (copy_from_user(&fpdu, fpdus + transmit->laid_out, sizeof(fpdu)))
+			return -EFAULT;
+		size = lay_out(file, transmit, &fpdu, crc, buffer + length, SWRNIC_MOVED_OCTETS - length);
+		if (size < 0)
+			return size;
+		if (!size)
+			break;
+		length += size;
+		cond_resched();
+	}
+	return length;
+}
+
+/* What follows of the FPDU whose octets are sent in part, if there is one. */
+static u32 cut_off(const u8 *buffer, u32 sent)
+{
+	u32 end = 0;
+
+	while (end < sent)
+		end += fpdu_len(ulpdu_len(buffer + end));
+	return end - sent;
+}
+
+int swr_transmit(struct swr_file *file, struct swrnic_transmit *transmit, u8 *buffer)
+{
+	struct swrnic_connected connected;
+	struct file *stream = stream_of(file, transmit->qpn, &connected);
+	int length = -EINVAL, sent = 0;
+
+	transmit->error = 0;
+	if (!stream)
+		return -ENOTCONN;
+	if (!(connected.flags & SWRNIC_CONN_MARKERS_TX))
+		length = lay_out_all(file, transmit, connected.flags & SWRNIC_CONN_CRC, buffer);
+	if (length > 0)
+		sent = write_stream(stream, buffer, length);
+	fput(stream);
+	if (length < 0 || sent < 0)
+		return length < 0 ? length : sent;
+	transmit->sent = sent;
+	transmit->left = cut_off(buffer, sent);
+	return copy_to_user(u64_to_user_ptr(transmit->rest), buffer + sent, transmit->left) ? -EFAULT : 0;
+}
