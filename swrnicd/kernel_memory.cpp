@@ -15,6 +15,10 @@ namespace {
 static_assert(static_cast<int>(ForeignName::Kind::kSend) == SWRNIC_NAME_SEND);
 static_assert(static_cast<int>(ForeignName::Kind::kRecv) == SWRNIC_NAME_RECV);
 static_assert(static_cast<int>(ForeignName::Kind::kTagged) == SWRNIC_NAME_TAGGED);
+static_assert(engine::ForeignMemory::kMostOutgoing == SWRNIC_TRANSMIT_FPDUS);
+static_assert(engine::ForeignMemory::kMostOctets == SWRNIC_MOVED_OCTETS);
+static_assert(engine::ForeignMemory::kLongestFpdu == SWRNIC_FPDU_OCTETS);
+static_assert(sizeof(engine::ForeignMemory::Outgoing::header) <= SWRNIC_FPDU_HEADER);
 static_assert(static_cast<int>(MemoryError::kNone) == SWRNIC_NAME_OK);
 static_assert(static_cast<int>(MemoryError::kInvalidStag) == SWRNIC_NAME_INVALID_STAG);
 static_assert(static_cast<int>(MemoryError::kWrongPd) == SWRNIC_NAME_WRONG_PD);
@@ -31,6 +35,13 @@ MemoryError result_of(const char* what, std::uint32_t qpn, int failed, std::uint
     }
     if (error != SWRNIC_NAME_OK) log(LogLevel::kDebug, "QP {:#x}: {}: refused with {}", qpn, what, error);
     return error <= SWRNIC_NAME_BOUNDS ? static_cast<MemoryError>(error) : MemoryError::kInvalidStag;
+}
+
+// Of a call on the stream that has failed: as recv() and send() fail, and all else is its end.
+engine::IoStatus stream_status(const char* what, std::uint32_t qpn, int failed) {
+    if (failed == EAGAIN || failed == ENOBUFS || failed == ENOMEM) return engine::IoStatus::kAgain;
+    log(LogLevel::kDebug, "QP {:#x}: {}: {}", qpn, what, std::strerror(failed));
+    return engine::IoStatus::kBroken;
 }
 
 swrnic_name to_name(const ForeignName& name, std::uint32_t length) {
@@ -69,6 +80,40 @@ MemoryError KernelMemory::copy(std::uint32_t qpn, const ForeignName& name, std::
                      .error = 0};
     const int failed = calls_.call(SWRNIC_IOC_COPY, &copy);
     return result_of(direction == SWRNIC_COPY_IN ? "COPY in" : "COPY out", qpn, failed, copy.error);
+}
+
+engine::ForeignMemory::Arrival KernelMemory::receive(std::uint32_t qpn, const Begun& fpdu, std::span<std::byte> rest) {
+    swrnic_receive receive{};
+    receive.qpn = qpn;
+    receive.flags = fpdu.more ? SWRNIC_RECEIVE_MORE : 0;
+    receive.name = to_name(fpdu.name, fpdu.payload);
+    receive.fpdu = reinterpret_cast<std::uintptr_t>(fpdu.octets.data());
+    receive.rest = reinterpret_cast<std::uintptr_t>(rest.data());
+    receive.have = static_cast<std::uint32_t>(fpdu.octets.size());
+    receive.header = static_cast<std::uint32_t>(fpdu.header);
+    receive.room = static_cast<std::uint32_t>(rest.size());
+    if (const int failed = calls_.call(SWRNIC_IOC_RECEIVE, &receive); failed != 0)
+        return {stream_status("RECEIVE", qpn, failed), 0, 0, 0, 0};
+    if (receive.taken == 0) return {engine::IoStatus::kEof, 0, 0, 0, 0};
+    return {engine::IoStatus::kOk, receive.taken, receive.left, receive.placed, receive.octets};
+}
+
+engine::ForeignMemory::Departure KernelMemory::transmit(std::uint32_t qpn, std::span<const Outgoing> fpdus,
+                                                        std::span<std::byte> rest) {
+    for (std::size_t i = 0; i < fpdus.size(); ++i) {
+        fpdus_[i].name = to_name(fpdus[i].name, fpdus[i].payload);
+        fpdus_[i].header_len = fpdus[i].header_len;
+        std::memcpy(fpdus_[i].header, fpdus[i].header.data(), fpdus[i].header_len);
+    }
+    swrnic_transmit transmit{};
+    transmit.qpn = qpn;
+    transmit.count = static_cast<std::uint32_t>(fpdus.size());
+    transmit.fpdus = reinterpret_cast<std::uintptr_t>(fpdus_.data());
+    transmit.rest = reinterpret_cast<std::uintptr_t>(rest.data());
+    if (const int failed = calls_.call(SWRNIC_IOC_TRANSMIT, &transmit); failed != 0)
+        return {stream_status("TRANSMIT", qpn, failed), 0, 0, MemoryError::kNone, 0};
+    return {engine::IoStatus::kOk, transmit.sent, transmit.laid_out, result_of("TRANSMIT", qpn, 0, transmit.error),
+            transmit.left};
 }
 
 std::optional<engine::ForeignMemory::Receive> KernelMemory::take_receive(std::uint32_t qpn) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "engine/core/transport.h"
 #include "engine/sys.h"
@@ -28,6 +29,12 @@ class TcpTransport final : public Transport {
     IoResult send(const IoSlice* slices, std::size_t count) override;
     void finish_sending() override;
     std::uint32_t emss() const override;
+    bool may_be_bypassed() const override { return trace_ == nullptr; }
+    bool is_drained() override { return std::exchange(drained_, false); }
+    void bypassed(std::size_t count, std::size_t wanted) override {
+        drained_ = count < wanted;
+        turn_octets_ += count;
+    }
 
     // Before the first receive() of a turn at driving: see drained_.
     void begin_turn() {

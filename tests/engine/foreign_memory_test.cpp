@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/fpdu_run.h"
 #include "engine/messages.h"
 
 namespace swrnic::engine::test {
@@ -44,6 +45,56 @@ class FakeMemory final : public ForeignMemory {
         std::copy(from.begin(), from.end(), data);
         return MemoryError::kNone;
     }
+    // As the module would, with the stream of `script`.
+    Arrival receive(std::uint32_t, const Begun& fpdu, std::span<std::byte> rest) override {
+        EXPECT_LE(fpdu.octets.size() + rest.size(), kMostOctets);
+        EXPECT_GE(fpdu.octets.size(), fpdu.header);
+        const std::size_t size = wire::fpdu_size(wire::load_be16(fpdu.octets.data()));
+        EXPECT_LT(fpdu.octets.size(), size);
+        ++receives;
+        ScriptTransport stream(*script);
+        const IoSlice slice{rest.data(), rest.size()};
+        const IoResult got = stream.receive(&slice, 1);
+        if (got.status != IoStatus::kOk) return {got.status, 0, 0, 0, 0};
+        Bytes all(fpdu.octets.begin(), fpdu.octets.end());
+        all.insert(all.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(got.count));
+        const FpduRun run = place_fpdus(all, fpdu.header, crc, fpdu.more, [&](std::size_t at, auto payload) {
+            const ForeignName name{fpdu.name.kind, fpdu.name.id, fpdu.name.offset + at};
+            return copy_out(Rig::kQpn, name, payload) == MemoryError::kNone;
+        });
+        placed += run.placed;
+        const std::size_t from = std::max(run.length, fpdu.octets.size());
+        std::copy(all.begin() + static_cast<std::ptrdiff_t>(from), all.end(), rest.begin());
+        return {IoStatus::kOk, got.count, all.size() - from, run.placed, run.octets};
+    }
+    Departure transmit(std::uint32_t, std::span<const Outgoing> fpdus, std::span<std::byte> rest) override {
+        EXPECT_LE(fpdus.size(), kMostOutgoing);
+        ++transmits;
+        Bytes run;
+        std::vector<std::size_t> ends;
+        MemoryError error = MemoryError::kNone;
+        for (const Outgoing& fpdu : fpdus) {
+            Bytes ulpdu(wire::load_be16(fpdu.header.data()));
+            EXPECT_EQ(wire::kFpduHeaderLen + ulpdu.size(), fpdu.header_len + fpdu.payload);
+            std::copy_n(fpdu.header.begin() + wire::kFpduHeaderLen, fpdu.header_len - wire::kFpduHeaderLen,
+                        ulpdu.begin());
+            const auto payload = std::span(ulpdu).last(fpdu.payload);
+            if (!payload.empty()) error = copy_in(Rig::kQpn, fpdu.name, payload);
+            if (error != MemoryError::kNone) break;
+            append_fpdu(run, ulpdu, false, crc);
+            ends.push_back(run.size());
+        }
+        EXPECT_LE(run.size(), kMostOctets);
+        const auto laid_out = static_cast<std::uint32_t>(ends.size());
+        if (laid_out == 0) return {IoStatus::kOk, 0, 0, error, 0};
+        ScriptTransport stream(*script);
+        const IoSlice slice{run.data(), run.size()};
+        const std::size_t sent = stream.send(&slice, 1).count;
+        const std::size_t cut = sent == 0 ? 0 : *std::lower_bound(ends.begin(), ends.end(), sent);
+        std::copy(run.begin() + static_cast<std::ptrdiff_t>(sent),
+                  run.begin() + static_cast<std::ptrdiff_t>(std::max(cut, sent)), rest.begin());
+        return {IoStatus::kOk, sent, laid_out, error, std::max(cut, sent) - sent};
+    }
     std::optional<Receive> take_receive(std::uint32_t qpn) override {
         EXPECT_EQ(qpn, Rig::kQpn);
         if (shared.empty()) return std::nullopt;
@@ -64,6 +115,10 @@ class FakeMemory final : public ForeignMemory {
     std::vector<std::string> log;
     std::optional<std::uint64_t> refused;
     std::optional<int> copies_left;  // then everything is gone
+    Script* script = nullptr;        // the stream, for those who go past the transport
+    bool crc = false;
+    int receives = 0, transmits = 0;  // calls past the transport
+    std::uint32_t placed = 0;         // FPDUs
 
   private:
     static constexpr MemoryError gone_ = MemoryError::kInvalidStag;
@@ -88,7 +143,7 @@ class FakeMemory final : public ForeignMemory {
 
 struct Variant {
     const char* name;
-    bool crc, markers;
+    bool crc, markers, bypass;
 };
 
 void fill(Bytes& data) {
@@ -105,6 +160,9 @@ class ForeignMemoryTest : public testing::TestWithParam<Variant> {
         StreamParameters parameters = plain_stream();
         parameters.crc = GetParam().crc;
         parameters.markers_rx = parameters.markers_tx = GetParam().markers;
+        kernel.script.bypass = GetParam().bypass;
+        memory.script = &kernel.script;
+        memory.crc = GetParam().crc;
         ASSERT_TRUE(kernel.start(parameters));
         ASSERT_TRUE(plain.start(parameters));  // an Initiator too: a Responder would wait for the first FPDU
         fill(data);
@@ -385,9 +443,205 @@ TEST_P(ForeignMemoryTest, ACutFpduIsNotReadAgain) {
     EXPECT_TRUE(std::equal(data.begin(), data.end(), first.begin()));
 }
 
+// ---- past the transport
+
+class BypassTest : public ForeignMemoryTest {
+  protected:
+    static constexpr std::size_t kBulk = 300'000;
+
+    void SetUp() override {
+        ForeignMemoryTest::SetUp();
+        fill(bulk);
+        bulk_stag = plain.region(bulk, kAllRights);
+    }
+    void peer_posts(WrOpcode opcode, std::uint64_t to, std::uint32_t rkey, std::size_t from, std::size_t length) {
+        const Sge sge{reinterpret_cast<std::uintptr_t>(bulk.data() + from), static_cast<std::uint32_t>(length),
+                      bulk_stag};
+        ASSERT_EQ(plain.qp->post_send({1, opcode, send_flag::kSignaled, {&sge, 1}, to, rkey, rkey}), PostResult::kOk);
+    }
+    void kernel_takes(std::uint64_t sequence) {
+        memory.add(Kind::kRecv, sequence, kBulk);
+        const Sge sge{kForeignAddress, kBulk, 0};
+        ASSERT_EQ(kernel.qp->post_recv({sequence, {&sge, 1}}), PostResult::kOk);
+    }
+    void kernel_asks(std::uint64_t sequence, WrOpcode opcode) {
+        const Sge sge{kForeignAddress, kBulk, 0};
+        const auto to = reinterpret_cast<std::uintptr_t>(bulk.data());
+        ASSERT_EQ(kernel.qp->post_send({sequence, opcode, send_flag::kSignaled, {&sge, 1}, to, bulk_stag, 0}),
+                  PostResult::kOk);
+    }
+    std::uint64_t count(Count what) { return kernel.qp->counters().get(what); }
+
+    Bytes bulk = Bytes(kBulk);
+    std::uint32_t bulk_stag = 0;
+};
+
+TEST_P(BypassTest, NearlyAllOfABulkStreamIsPlacedByItsOwner) {
+    Bytes& target = memory.add(Kind::kTagged, 0x1234, kBulk);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo, 0x1234, 0, kBulk);
+    plain.transmit();
+    carry(plain, kernel);
+    kernel.receive();
+    EXPECT_EQ(target, bulk);
+    const std::uint64_t fpdus = count(Count::kRxFpdus);
+    EXPECT_GT(fpdus, 200u);
+    EXPECT_EQ(count(Count::kRxBytes), kBulk);
+    EXPECT_EQ(count(Count::kRxWrites), 1u);
+    EXPECT_GE(memory.placed + 2u, fpdus);
+    EXPECT_LT(memory.receives, 10);
+}
+
+TEST_P(BypassTest, NoneOfABulkStreamIsReadToBeSent) {
+    memory.add(Kind::kSend, 0, kBulk) = bulk;
+    const Bytes sent = bulk;
+    std::fill(bulk.begin(), bulk.end(), std::byte(0));
+    kernel_asks(0, WrOpcode::kWrite);
+    exchange();
+    EXPECT_EQ(bulk, sent);
+    EXPECT_EQ(count(Count::kTxBytes), kBulk);
+    EXPECT_EQ(memory.transmits, 3);
+    EXPECT_EQ(only(kernel, kernel.send_cq).status, WcStatus::kSuccess);
+}
+
+// However the stream is cut, all kinds of messages come as they were sent.
+TEST_P(BypassTest, CutsChangeNothing) {
+    for (const std::size_t most : {1u, 19u, 20u, 700u, 1024u, 1460u, 4000u, 100'000u}) {
+        SCOPED_TRACE(most);
+        const std::uint64_t id = most;
+        kernel.script.most = most;
+        Bytes& target = memory.add(Kind::kTagged, 0x1234, kBulk);
+        memory.add(Kind::kSend, id, kBulk);
+        kernel_takes(id);
+        kernel_takes(id + 1);
+        peer_posts(WrOpcode::kWrite, FakeMemory::kTo + 10, 0x1234, 10, 50'000);
+        peer_posts(WrOpcode::kSend, 0, 0, 0, 20'000);
+        kernel_asks(id, WrOpcode::kRead);
+        peer_posts(WrOpcode::kSend, 0, 0, 0, 0);
+        peer_posts(WrOpcode::kWrite, FakeMemory::kTo + 60'000, 0x1234, 60'000, 7'000);
+        exchange();
+        EXPECT_TRUE(std::equal(bulk.begin() + 10, bulk.begin() + 50'010, target.begin() + 10));
+        EXPECT_TRUE(std::equal(bulk.begin() + 60'000, bulk.begin() + 67'000, target.begin() + 60'000));
+        EXPECT_TRUE(std::equal(bulk.begin(), bulk.begin() + 20'000, memory.at(Kind::kRecv, id).begin()));
+        EXPECT_EQ(memory.at(Kind::kSend, id), bulk);
+        const auto received = kernel.poll(kernel.recv_cq);
+        ASSERT_EQ(received.size(), 2u);
+        EXPECT_EQ(received[0].byte_len, 20'000u);
+        EXPECT_EQ(received[1].byte_len, 0u);
+        EXPECT_EQ(only(kernel, kernel.send_cq).status, WcStatus::kSuccess);
+        EXPECT_EQ(plain.poll(plain.send_cq).size(), 4u);
+    }
+}
+
+TEST_P(BypassTest, AFullSocketChangesNothing) {
+    std::uint64_t id = 0;
+    for (const std::size_t window : {1u, 2u, 600u, 1459u, 1460u, 1461u, 50'000u, 140'000u}) {
+        SCOPED_TRACE(window);
+        std::fill(bulk.begin(), bulk.end(), std::byte(0));
+        fill(memory.add(Kind::kSend, id, kBulk));
+        kernel_asks(id, WrOpcode::kWrite);
+        for (int i = 0; i < 5; ++i) {
+            kernel.script.window = window;
+            kernel.transmit();
+        }
+        kernel.script.window = kNoLimit;
+        exchange();
+        EXPECT_EQ(bulk, memory.at(Kind::kSend, id++));
+        EXPECT_EQ(only(kernel, kernel.send_cq).status, WcStatus::kSuccess);
+    }
+}
+
+class BypassCrcTest : public BypassTest {};
+
+TEST_P(BypassCrcTest, AnErrorIsFoundAndItsFpduIsNotPlaced) {
+    constexpr std::size_t kPayload = 1440, kFpdu = 1460, kBad = 100;
+    Bytes& target = memory.add(Kind::kTagged, 0x1234, kBulk);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo, 0x1234, 0, kBulk);
+    plain.transmit();
+    ASSERT_EQ(wire::fpdu_size(wire::load_be16(plain.script.outbound.data())), kFpdu);
+    plain.script.outbound[kBad * kFpdu + 700] ^= std::byte(1);
+    carry(plain, kernel);
+    kernel.receive();
+    EXPECT_EQ(count(Count::kRxCrcErrors), 1u);
+    EXPECT_TRUE(std::equal(bulk.begin(), bulk.begin() + kBad * kPayload, target.begin()));
+    EXPECT_TRUE(
+        std::all_of(target.begin() + kBad * kPayload, target.end(), [](std::byte b) { return b == std::byte(0); }));
+    exchange();
+    kernel.end();
+    ASSERT_EQ(kernel.outbox.closed.size(), 1u);
+    EXPECT_EQ(kernel.outbox.closed[0].terminate, wire::fault::kCrc);
+}
+
+// What is refused in the midst of a run is answered as it is elsewhere.
+TEST_P(BypassTest, ARegionThatIsTooShortIsToldOf) {
+    Bytes& target = memory.add(Kind::kTagged, 0x1234, 150'000);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo, 0x1234, 0, kBulk);
+    exchange();
+    kernel.end();
+    ASSERT_EQ(kernel.outbox.closed.size(), 1u);
+    EXPECT_EQ(kernel.outbox.closed[0].terminate, wire::fault::kTaggedBounds);
+    EXPECT_TRUE(std::equal(bulk.begin(), bulk.begin() + 149'000, target.begin()));
+}
+
+TEST_P(BypassTest, AMessageThatIsTooLongIsToldOf) {
+    memory.add(Kind::kRecv, 0, 150'000);
+    const Sge sge{kForeignAddress, 150'000, 0};
+    ASSERT_EQ(kernel.qp->post_recv({0, {&sge, 1}}), PostResult::kOk);
+    peer_posts(WrOpcode::kSend, 0, 0, 0, kBulk);
+    exchange();
+    kernel.end();
+    EXPECT_EQ(only(kernel, kernel.recv_cq).status, WcStatus::kLocLenErr);
+    EXPECT_EQ(kernel.outbox.closed.at(0).terminate, wire::fault::kMessageTooLong);
+}
+
+// A header that must be refused is refused when its CRC is right, and not before.
+TEST_P(BypassTest, AResponseToNothingIsRefusedWhole) {
+    Bytes stream;
+    append_fpdu(stream, tagged(Opcode::kReadResponse, 0x77, 0, 1400), false, GetParam().crc);
+    kernel.script.inbound = Bytes(stream.begin(), stream.end() - 1);
+    kernel.receive();
+    EXPECT_FALSE(kernel.qp->has_fault());
+    kernel.script.inbound = stream;
+    kernel.receive();
+    EXPECT_TRUE(kernel.qp->has_fault());
+    kernel.end();
+    EXPECT_EQ(kernel.outbox.closed.at(0).terminate, wire::fault::kUnexpectedReadResponse);
+}
+
+TEST_P(BypassTest, ALongSendWaitsForItsReceive) {
+    peer_posts(WrOpcode::kSend, 0, 0, 0, 20'000);
+    exchange();
+    EXPECT_TRUE(kernel.poll(kernel.recv_cq).empty());
+    EXPECT_EQ(count(Count::kRxStalls), 1u);
+    kernel_takes(4);
+    kernel.receive();
+    exchange();
+    EXPECT_EQ(only(kernel, kernel.recv_cq).byte_len, 20'000u);
+    EXPECT_TRUE(std::equal(bulk.begin(), bulk.begin() + 20'000, memory.at(Kind::kRecv, 4).begin()));
+}
+
+TEST_P(BypassTest, TheEndOfTheStreamIsSeen) {
+    memory.add(Kind::kTagged, 0x1234, kBulk);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo, 0x1234, 0, 20'000);
+    plain.transmit();
+    plain.script.outbound.resize(10'000);
+    carry(plain, kernel);
+    kernel.script.fin = true;
+    EXPECT_EQ(kernel.receive(), Rx::Status::kBroken);
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, BypassTest,
+                         testing::Values(Variant{"Plain", false, false, true}, Variant{"Crc", true, false, true}),
+                         [](const auto& variant) { return variant.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Streams, BypassCrcTest, testing::Values(Variant{"Crc", true, false, true}),
+                         [](const auto& variant) { return variant.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Streams, ForeignMemoryTest,
-                         testing::Values(Variant{"Plain", false, false}, Variant{"Crc", true, false},
-                                         Variant{"Markers", true, true}),
+                         testing::Values(Variant{"Plain", false, false, false}, Variant{"Crc", true, false, false},
+                                         Variant{"Markers", true, true, false},
+                                         Variant{"MarkersAndBypass", true, true, true},
+                                         Variant{"BypassPlain", false, false, true},
+                                         Variant{"BypassCrc", true, false, true}),
                          [](const auto& variant) { return variant.param.name; });
 
 }  // namespace

@@ -67,6 +67,7 @@ struct Script {
     std::vector<std::size_t> cuts;     // offsets that one receive() does not cross, rising
     bool fin = false, broken = false;  // behind inbound
     bool fault = false;                // receive() finds its memory unmapped
+    bool bypass = false;               // foreign memory may come here by itself
     Bytes outbound;
     std::size_t window = kNoLimit;  // octets that send() still takes
     std::uint32_t emss = 1460;
@@ -109,6 +110,7 @@ class ScriptTransport final : public Transport {
         return moved != 0 ? IoResult{IoStatus::kOk, moved} : IoResult{IoStatus::kAgain, 0};
     }
 
+    bool may_be_bypassed() const override { return script_.bypass; }
     void finish_sending() override { script_.fin_sent = true; }
     std::uint32_t emss() const override { return script_.emss; }
 

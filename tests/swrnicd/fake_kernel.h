@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
@@ -21,6 +22,8 @@
 #include <vector>
 
 #include "calls.h"
+#include "engine/fpdu_run.h"
+#include "engine/support.h"
 
 namespace swrnic::daemon::test {
 
@@ -70,12 +73,19 @@ class FakeKernel {
     void tell(const swrnic_down& record) {
         EXPECT_EQ(::send(ours_, &record, sizeof record, MSG_NOSIGNAL), ssize_t{sizeof record});
     }
-    void connect(int fd, std::uint8_t role) {
+    void connect(int fd, std::uint8_t role, bool crc = false) {
+        {
+            const std::lock_guard hold(mutex_);
+            close_stream();
+            stream_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+            crc_ = crc;
+        }
         swrnic_down record{.type = SWRNIC_DOWN_QP_CONNECTED, .qpn = qpn, .u = {}};
         record.u.connected.fd = fd;
         record.u.connected.role = role;
         record.u.connected.mpa_rev = 2;
         record.u.connected.ird = record.u.connected.ord = 4;
+        record.u.connected.flags = crc ? SWRNIC_CONN_CRC : 0;
         tell(record);
     }
     // The next record that is not of counters.
@@ -85,7 +95,10 @@ class FakeKernel {
             if (::poll(&ready, 1, 10'000) != 1) break;
             std::array<swrnic_up, SWRNIC_COUNTERS> records{};
             if (::recv(ours_, records.data(), sizeof records, 0) <= 0) break;
-            if (records[0].type != SWRNIC_UP_COUNTED) return records[0];
+            if (records[0].type == SWRNIC_UP_COUNTED) continue;
+            const std::lock_guard hold(mutex_);
+            if (records[0].type == SWRNIC_UP_QP_CLOSED) close_stream();
+            return records[0];
         }
         ADD_FAILURE() << "the daemon says nothing";
         return {};
@@ -93,6 +106,8 @@ class FakeKernel {
     void leave() {
         if (ours_ >= 0) ::close(ours_);
         ours_ = -1;
+        const std::lock_guard hold(mutex_);
+        close_stream();
     }
 
     // The first `count` completions, when they are there.
@@ -104,6 +119,14 @@ class FakeKernel {
     std::size_t fetched(std::uint32_t queue) {
         const std::lock_guard hold(mutex_);
         return rings_[queue].fetched;
+    }
+    // Calls past the daemon's own socket, and FPDUs that one of them placed.
+    struct Moves {
+        unsigned received = 0, placed = 0, transmitted = 0, copied_in = 0;
+    };
+    Moves moves() {
+        const std::lock_guard hold(mutex_);
+        return moves_;
     }
     std::vector<std::uint64_t> executed() {
         const std::lock_guard hold(mutex_);
@@ -130,6 +153,10 @@ class FakeKernel {
                 check.error = find(check.name).empty() ? SWRNIC_NAME_INVALID_STAG : SWRNIC_NAME_OK;
                 return 0;
             }
+            case SWRNIC_IOC_RECEIVE:
+                return receive(*static_cast<swrnic_receive*>(argument));
+            case SWRNIC_IOC_TRANSMIT:
+                return transmit(*static_cast<swrnic_transmit*>(argument));
             case SWRNIC_IOC_EXECUTE:
                 executed_.push_back(static_cast<swrnic_execute*>(argument)->sequence);
                 return 0;
@@ -180,7 +207,71 @@ class FakeKernel {
         if (offset > found->second.size() || name.length > found->second.size() - offset) return {};
         return std::span(found->second).subspan(offset, name.length);
     }
+    void close_stream() {
+        if (stream_ >= 0) ::close(stream_);
+        stream_ = -1;
+    }
+    int receive(swrnic_receive& receive) {
+        const auto* have = pointer<const std::byte>(receive.fpdu);
+        Bytes all(have, have + receive.have);
+        EXPECT_EQ(wire::kFpduHeaderLen + wire::load_be16(all.data()), receive.header + receive.name.length);
+        all.resize(receive.have + receive.room);
+        if (stream_ < 0) return ENOTCONN;
+        const ssize_t got = ::recv(stream_, all.data() + receive.have, receive.room, MSG_DONTWAIT);
+        if (got < 0) return errno;
+        ++moves_.received;
+        receive.taken = static_cast<std::uint32_t>(got);
+        all.resize(receive.have + receive.taken);
+        const bool more = (receive.flags & SWRNIC_RECEIVE_MORE) != 0;
+        const auto place = [&](std::size_t at, std::span<const std::byte> payload) {
+            swrnic_name name = receive.name;
+            name.offset += at;
+            name.length = static_cast<std::uint32_t>(payload.size());
+            const std::span<std::byte> to = find(name);
+            std::copy(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(to.size()), to.begin());
+            return !to.empty();
+        };
+        const engine::test::FpduRun run = engine::test::place_fpdus(all, receive.header, crc_, more, place);
+        receive.placed = run.placed;
+        receive.octets = run.octets;
+        moves_.placed += run.placed;
+        const std::size_t from = std::max<std::size_t>(run.length, receive.have);
+        receive.left = static_cast<std::uint32_t>(all.size() - from);
+        std::copy(all.begin() + static_cast<std::ptrdiff_t>(from), all.end(), pointer<std::byte>(receive.rest));
+        return 0;
+    }
+    int transmit(swrnic_transmit& transmit) {
+        const auto* fpdus = pointer<const swrnic_fpdu>(transmit.fpdus);
+        Bytes run;
+        std::vector<std::size_t> ends;
+        transmit.error = SWRNIC_NAME_OK;
+        for (std::uint32_t i = 0; i < transmit.count; ++i) {
+            const auto* header = reinterpret_cast<const std::byte*>(fpdus[i].header);
+            Bytes ulpdu(header + 2, header + fpdus[i].header_len);
+            const std::span<std::byte> payload = find(fpdus[i].name);
+            if (payload.empty() && fpdus[i].name.length != 0) {
+                transmit.error = SWRNIC_NAME_INVALID_STAG;
+                break;
+            }
+            ulpdu.insert(ulpdu.end(), payload.begin(), payload.end());
+            engine::test::append_fpdu(run, ulpdu, false, crc_);
+            ends.push_back(run.size());
+        }
+        transmit.laid_out = static_cast<std::uint32_t>(ends.size());
+        transmit.sent = transmit.left = 0;
+        if (ends.empty()) return 0;
+        if (stream_ < 0) return ENOTCONN;
+        const ssize_t sent = ::send(stream_, run.data(), run.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0) return errno == EAGAIN ? 0 : errno;
+        ++moves_.transmitted;
+        transmit.sent = static_cast<std::uint32_t>(sent);
+        const std::size_t cut = *std::lower_bound(ends.begin(), ends.end(), transmit.sent);
+        transmit.left = static_cast<std::uint32_t>(cut - transmit.sent);
+        std::copy_n(run.data() + transmit.sent, transmit.left, pointer<std::byte>(transmit.rest));
+        return 0;
+    }
     int copy(swrnic_copy& copy) {
+        if (copy.direction == SWRNIC_COPY_IN) ++moves_.copied_in;
         auto* memory = pointer<std::byte>(copy.memory);
         for (std::uint32_t i = 0; i < copy.count; ++i) {
             const std::span<std::byte> at = find(pointer<const swrnic_name>(copy.names)[i]);
@@ -197,6 +288,9 @@ class FakeKernel {
     }
 
     const bool shares_;
+    int stream_ = -1;  // the module's own reference
+    bool crc_ = false;
+    Moves moves_;
     int ours_ = -1;
     std::mutex mutex_;
     std::condition_variable news_;

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 
 #include <memory>
@@ -34,6 +35,8 @@ swrnic_wqe of(std::uint16_t opcode, std::uint32_t stag = 0, std::uint64_t to = 0
 // Both ends of a TCP connection.
 std::array<int, 2> tcp_pair() {
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int segment = 1460;  // and no more, though it is the loopback: many FPDUs
+    EXPECT_EQ(::setsockopt(listener, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment), 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -64,10 +67,10 @@ class ServerTest : public testing::Test {
         ::close(gone_fd);
     }
     void connect() { connect(a, b); }
-    static void connect(FakeKernel& initiator, FakeKernel& responder) {
+    static void connect(FakeKernel& initiator, FakeKernel& responder, bool crc = false) {
         const auto [one, two] = tcp_pair();
-        initiator.connect(one, SWRNIC_ROLE_INITIATOR);
-        responder.connect(two, SWRNIC_ROLE_RESPONDER);
+        initiator.connect(one, SWRNIC_ROLE_INITIATOR, crc);
+        responder.connect(two, SWRNIC_ROLE_RESPONDER, crc);
         for (FakeKernel* kernel : {&initiator, &responder}) {
             const swrnic_up ready = kernel->heard();
             EXPECT_EQ(ready.type, std::uint32_t{SWRNIC_UP_QP_READY});
@@ -145,6 +148,35 @@ TEST_F(ServerTest, AllKindsOfRequestsCompleteInOrder) {
     EXPECT_EQ(received[0].invalidated, kStag);
     EXPECT_TRUE(b.memory(SWRNIC_NAME_TAGGED, kStag).empty());
 }
+
+class PayloadTest : public ServerTest, public testing::WithParamInterface<bool> {};
+
+// Of either side it is moved between socket and memory by the other's calls; here it comes by only where the stream is
+// cut.
+TEST_P(PayloadTest, GoesPastTheDaemon) {
+    constexpr std::size_t kLength = 1'000'000;
+    connect(a, b, GetParam());
+    b.add_stag(kStag, octets(kLength, 4));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_READ, kStag, kTo), Bytes(kLength));
+    EXPECT_EQ(a.completed(1).at(0).status, 0u);
+    EXPECT_EQ(a.memory(SWRNIC_NAME_SEND, 0), octets(kLength, 4));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_WRITE, kStag, kTo), octets(kLength, 5));
+    swrnic_wqe last = of(SWRNIC_WQE_SEND);
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(8));
+    a.post(SWRNIC_QUEUE_SEND, last, octets(8, 6));
+    EXPECT_EQ(b.completed(1).at(0).status, 0u);
+    EXPECT_EQ(b.memory(SWRNIC_NAME_TAGGED, kStag), octets(kLength, 5));
+    for (FakeKernel* kernel : {&a, &b}) {
+        const FakeKernel::Moves moves = kernel->moves();
+        EXPECT_GT(moves.placed, kLength / 1440 / 2);
+        EXPECT_LT(moves.received, moves.placed);
+        EXPECT_GT(moves.transmitted, kLength / SWRNIC_MOVED_OCTETS);
+        EXPECT_EQ(moves.copied_in, 0u);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, PayloadTest, testing::Bool(),
+                         [](const auto& crc) { return crc.param ? "Crc" : "Plain"; });
 
 TEST_F(ServerTest, ManyRequestsAreFetchedAndReportedInTheirOrder) {
     constexpr std::uint64_t kMany = 100;  // more than one FETCH takes

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Memory that is not ours to touch: the requests and STags of consumers in the kernel, which another one keeps and
-// checks. With it the core has names where it otherwise has addresses, and every payload passes through staging.
+// checks. With it the core has names where it otherwise has addresses; its owner moves payload between the stream and
+// what is named, or between that and staging.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "engine/core/transport.h"
 #include "engine/core/types.h"
+#include "wire/fpdu.h"
+#include "wire/terminate.h"
 
 namespace swrnic::engine {
 
@@ -33,6 +38,48 @@ class ForeignMemory {
     virtual MemoryError copy_in(std::uint32_t qpn, const ForeignName& name, std::span<std::byte> to) = 0;
     // From our memory to the name. After an error some octets may be there.
     virtual MemoryError copy_out(std::uint32_t qpn, const ForeignName& name, std::span<const std::byte> from) = 0;
+    // The two below move whole FPDUs, CRC included, between the QP's stream and what is named, past its transport,
+    // which has to allow it.
+    //
+    // The FPDU that has begun to come, and with `more` those behind it, each of which continues the one before: the
+    // same header but for length and offset. Their payload goes to its place if all is well with them. From the first
+    // on that cannot be placed, whatever the reason, octets go to `rest`, which is not full when the stream is empty.
+    struct Begun {
+        std::span<const std::byte> octets;  // the whole header at least, and not the whole FPDU
+        std::size_t header;                 // octets before the payload, ULPDU_Length among them
+        ForeignName name;                   // of the payload
+        std::uint32_t payload;
+        bool more;
+    };
+    struct Arrival {
+        IoStatus status;
+        std::size_t taken;     // from the stream
+        std::size_t staged;    // of them, in `rest`
+        std::uint32_t placed;  // FPDUs; not 0: the one that had begun is the first of them
+        std::uint32_t octets;  // of their payload
+    };
+    virtual Arrival receive(std::uint32_t qpn, const Begun& fpdu, std::span<std::byte> rest) = 0;
+
+    // One FPDU after another, up to the first whose name is not good. What is left of one that the stream took in part
+    // goes to `rest`.
+    struct Outgoing {
+        std::array<std::byte, wire::kFpduHeaderLen + wire::kMaxTerminateUlpdu> header;  // ULPDU_Length, and all headers
+        std::uint32_t header_len;
+        std::uint32_t payload;
+        ForeignName name;  // unless payload is 0
+    };
+    struct Departure {
+        IoStatus status;         // of the stream; kOk also if it takes nothing now
+        std::size_t sent;        // octets
+        std::uint32_t laid_out;  // FPDUs
+        MemoryError error;       // of the one behind them, if any
+        std::size_t left;        // octets in `rest`
+    };
+    static constexpr std::size_t kMostOutgoing = 256;           // FPDUs of one call
+    static constexpr std::size_t kMostOctets = 128 * 1024;      // of them; and of what has begun and `rest`, together
+    static constexpr std::size_t kLongestFpdu = 64 * 1024 + 8;  // whatever a peer says
+    virtual Departure transmit(std::uint32_t qpn, std::span<const Outgoing> fpdus, std::span<std::byte> rest) = 0;
+
     // For a Send that has come and found no receive: the next one that was not posted to the QP yet, of its own or of a
     // queue that QPs share; its wr_id and length. Nothing: there is none at present.
     struct Receive {

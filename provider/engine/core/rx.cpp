@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/core/qp.h"
 
@@ -20,10 +21,11 @@ constexpr std::uint8_t octet(std::byte b) {
 
 }  // namespace
 
-void Rx::start(bool crc, bool markers, bool rtr_send) {
-    framed_ = crc || markers;
+void Rx::start(bool crc, bool markers, bool rtr_send, bool bypass) {
+    framed_ = crc || markers || qp_.memory_.foreign() != nullptr;
     crc_ = crc;
     markers_ = markers;
+    bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
     stalled_ = expect_large_ = false;
@@ -205,7 +207,7 @@ void Rx::header_complete(std::size_t length) {
     ulpdu_len_ = wire::load_be16(header_.data());
     payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(std::min<std::size_t>(header.size(), ulpdu_len_));
     trailer_left_ = static_cast<std::uint32_t>(wire::pad_len(ulpdu_len_) + wire::kCrcLen);
-    expect_large_ = payload_left_ >= kDirect && qp_.memory_.foreign() == nullptr;
+    expect_large_ = payload_left_ >= kDirect;
     switch (begin_segment(header)) {
         case Verdict::kAccept:
             phase_ = payload_left_ != 0 ? Phase::kPayload : Phase::kTrailer;
@@ -218,8 +220,8 @@ void Rx::header_complete(std::size_t length) {
     }
 }
 
-// ---- CRC or markers on
-// ---------------------------------------------------------------------------------------------------
+// ---- CRC or markers on, or foreign memory
+// --------------------------------------------------------------------------------
 
 Rx::Status Rx::step_frames(Pass& pass) {
     std::array<IoSlice, 2> io;
@@ -229,24 +231,72 @@ Rx::Status Rx::step_frames(Pass& pass) {
     if (!frame_.empty()) {
         const std::size_t size = frame_size(frame_.octets());
         if (size > frame_.size()) {
+            if (bypass_ && !refused_ && can_go_unread()) return step_unread(size, pass);
             missing = size - frame_.size();
+            if (bypass_ && frame_.size() < kLookAhead) missing = std::min(missing, kAhead);
             large = size >= kDirect;
             io[count++] = {frame_.room(missing), missing};
         }
     }
     // Behind a large FPDU no more than the next header: its octets are read to their place as well.
-    const std::span<std::byte> staging = pass.rx_staging().first(large ? kLookAhead : PassPool::kRxStaging);
+    const std::size_t behind = bypass_ ? kAhead : PassPool::kRxStaging;
+    const std::span<std::byte> staging = pass.rx_staging().first(large ? kLookAhead : behind);
     io[count++] = {staging.data(), staging.size()};
     const IoResult result = read(io.data(), count);
     if (result.status != IoStatus::kOk) return ended(result.status);
 
     const std::size_t to_frame = std::min(result.count, missing);
     frame_.added(to_frame);
-    const auto staged = staging.first(result.count - to_frame);
+    return consume_staged(staging.first(result.count - to_frame), pass);
+}
+
+Rx::Status Rx::consume_staged(std::span<std::byte> staged, Pass& pass) {
     const std::size_t taken = consume_frames(staged, pass);
     if (!stalled_) return Status::kMoved;
     carry_.append(staged.subspan(taken));
     return Status::kStalled;
+}
+
+// The FPDU in frame_, of `size` octets, has begun; the rest of it has not been read.
+Rx::Status Rx::step_unread(std::size_t size, Pass& pass) {
+    if (qp_.transport_->is_drained()) return Status::kAgain;
+    const std::size_t room = size >= kDirect ? size - frame_.size() + kAhead : kUnreadRun;
+    const std::span<std::byte> rest = pass.rx_staging().first(room);
+    const ForeignMemory::Begun begun{frame_.octets(), wire::kFpduHeaderLen + ulpdu_len_ - payload_left_, target_name(),
+                                     payload_left_, !last_};
+    const ForeignMemory::Arrival arrival = qp_.memory_.foreign()->receive(qp_.init_.qpn, begun, rest);
+    qp_.counters_.add(Count::kRxCalls, 1);
+    if (arrival.status != IoStatus::kOk) return ended(arrival.status);
+    qp_.transport_->bypassed(arrival.taken, room);
+    refused_ = arrival.placed == 0;
+    if (!refused_) placed_unread(arrival, pass);
+    return consume_staged(rest.first(arrival.staged), pass);
+}
+
+// Whether the header in frame_ is there, and is such that the payload may be placed if CRC and name are right. Also
+// makes it the segment in progress.
+bool Rx::can_go_unread() {
+    const Header have = std::as_const(frame_).octets().subspan(std::min(frame_.size(), wire::kFpduHeaderLen));
+    if (have.size() < wire::kControlLen) return false;
+    ulpdu_len_ = wire::load_be16(frame_.octets().data());
+    const std::size_t header_len = segment_header_len(octet(have[0]), octet(have[1]));
+    if (have.size() < header_len || ulpdu_len_ < header_len + kUnread) return false;
+    payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(header_len);
+    foreseeing_ = true;
+    const Verdict verdict = begin_segment(have.first(header_len));
+    foreseeing_ = false;
+    return verdict == Verdict::kAccept && target_ != Target::kNothing;
+}
+
+// The segment in progress is the first of them; those behind it are in the midst of its message, and nothing is to be
+// done at their end.
+void Rx::placed_unread(const ForeignMemory::Arrival& arrival, Pass& pass) {
+    frame_.clear();
+    qp_.counters_.add(Count::kRxFpdus, arrival.placed - 1);
+    qp_.counters_.add(Count::kRxBytes, arrival.octets - payload_left_);
+    payload_left_ = arrival.octets;
+    placed(arrival.octets);
+    end_segment(pass);
 }
 
 // Raw octets of the FPDU that begins with these, 0 while they are too few to tell. Any length is taken (MPA-61).
@@ -269,6 +319,7 @@ std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
             if (size == 0 || size > rest.size()) {
                 frame_.reserve(size);
                 frame_.append(rest);
+                refused_ = false;
                 return octets.size();
             }
             take_frame(rest.first(size), pass);
@@ -316,9 +367,14 @@ void Rx::segment_of_frame(std::span<std::byte> logical, Pass& pass) {
         header_len = std::min<std::size_t>(header_len, segment_header_len(octet(ulpdu[0]), octet(ulpdu[1])));
     }
     payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(header_len);
-    switch (begin_segment(ulpdu.first(header_len))) {
+    const Header header = ulpdu.first(header_len);
+    const std::span<const std::byte> payload = ulpdu.subspan(header_len);
+    ForeignMemory* const foreign = qp_.memory_.foreign();
+    switch (begin_segment(header)) {
         case Verdict::kAccept:
-            if (place(ulpdu.subspan(header_len))) {
+            if (foreign != nullptr && target_ != Target::kNothing && !payload.empty()
+                    ? place_foreign(*foreign, payload, header)
+                    : place(payload)) {
                 phase_ = Phase::kHeader;
                 end_segment(pass);
             }

@@ -5,6 +5,10 @@
 // payload is read straight to where it belongs, after which the parser stands exactly where it would have stood. With
 // CRC or markers in use a whole FPDU is collected and checked first (RFC 5044 4.4). No pointer into user memory
 // survives a step.
+//
+// So it is with foreign memory; but as soon as the header of a longer FPDU is there, and says nothing out of the
+// ordinary, its owner may collect, check and place the rest itself (step_unread). What it does not place comes the
+// usual way, and what is wrong with it is found out there.
 #pragma once
 
 #include <array>
@@ -38,8 +42,8 @@ class Rx {
     };
 
     explicit Rx(Qp& qp) : qp_(qp) {}
-    // rtr_send: the first FPDU may be an RTR by Send, which consumes no receive.
-    void start(bool crc, bool markers, bool rtr_send);
+    // rtr_send: the first FPDU may be an RTR by Send, which consumes no receive. bypass: the transport allows it.
+    void start(bool crc, bool markers, bool rtr_send, bool bypass);
 
     // One read of the stream at most.
     Status step(const RxGuard& guard, Pass& pass);
@@ -62,6 +66,11 @@ class Rx {
     // its own.
     static constexpr std::uint32_t kDirect = 16 * 1024;
     static constexpr std::uint32_t kMaxSlices = 64;
+    // Past the transport: payloads that are worth a call of their own; what is read before a header is there, so that
+    // most of a payload is still unread then; and what is taken at once of FPDUs that are not large.
+    static constexpr std::uint32_t kUnread = 512;
+    static constexpr std::size_t kAhead = 1024;
+    static constexpr std::size_t kUnreadRun = 64 * 1024;
 
     // ---- stream to segments. consume_*() returns how many octets it took: all, unless a Send stalls.
     Status step_direct(Pass& pass);
@@ -70,6 +79,11 @@ class Rx {
     std::size_t header_want() const;
     void header_complete(std::size_t length);
     Status step_frames(Pass& pass);
+    Status step_unread(std::size_t size, Pass& pass);
+    bool can_go_unread();
+    ForeignName target_name() const;
+    void placed_unread(const ForeignMemory::Arrival& arrival, Pass& pass);
+    Status consume_staged(std::span<std::byte> staged, Pass& pass);
     std::size_t consume_frames(std::span<std::byte> octets, Pass& pass);
     std::size_t frame_size(std::span<const std::byte> octets) const;
     void take_frame(std::span<std::byte> raw, Pass& pass);
@@ -95,7 +109,7 @@ class Rx {
     Verdict find_target();
     bool place(std::span<const std::byte> payload);
     bool place_anew(std::span<const std::byte> payload);
-    [[gnu::cold]] bool place_foreign(ForeignMemory& memory, std::span<const std::byte> payload);
+    [[gnu::cold]] bool place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header);
     void placed(std::uint32_t length);
     void sink_lost();
     void end_segment(Pass& pass);
@@ -108,9 +122,12 @@ class Rx {
     Verdict fail(Fault fault);
 
     Qp& qp_;
-    bool framed_ = false;  // CRC or markers: whole FPDUs only
+    bool framed_ = false;  // CRC, markers or foreign memory: whole FPDUs only
     bool crc_ = false, markers_ = false;
-    bool rtr_send_ = false;  // the first FPDU may be an RTR by Send, which no receive is consumed for
+    bool bypass_ = false;      // foreign memory may take the payload from the stream itself
+    bool foreseeing_ = false;  // the header is looked at before the FPDU has come: nothing is said of it
+    bool refused_ = false;     // the FPDU in frame_ could not be placed unread
+    bool rtr_send_ = false;    // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;
     bool stalled_ = false;
     std::uint64_t stalls_ = 0;

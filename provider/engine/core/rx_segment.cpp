@@ -52,6 +52,7 @@ std::size_t Rx::segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_
 }
 
 Rx::Verdict Rx::fail(Fault fault) {
+    if (foreseeing_) return Verdict::kFail;
     if (qp_.fenced_ && fault.code && fault.code->layer == 2)
         fault.terminate_len = 0;  // nothing may be sent before the first valid FPDU, not even this (MPA-94)
     qp_.raise(fault);
@@ -101,13 +102,11 @@ Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
     if (payload_left_ == 0) return Verdict::kAccept;  // RFC 5041 5.2: nothing is checked
     MemoryView view =
         qp_.memory_.look_up(qp_.init_.pd, tagged.stag, tagged.to, payload_left_, access::kRemoteWrite, qp_.init_.qpn);
-    if (view.error == MemoryError::kForeign) [[unlikely]] {
-        view.error = qp_.memory_.foreign()->check(qp_.init_.qpn, {ForeignName::Kind::kTagged, tagged.stag, tagged.to},
-                                                  payload_left_, ForeignMemory::Use::kSink);
-    }
     // The QP's own grant is an access right too; it matters after STag and association.
     const bool refused_by_qp = (qp_.access() & access::kRemoteWrite) == 0;
-    if (refused_by_qp && view.error != MemoryError::kInvalidStag && view.error != MemoryError::kWrongPd) {
+    if (view.error == MemoryError::kForeign) [[unlikely]] {
+        view = {MemoryError::kNone, nullptr};  // found out when it is placed, the QP's grant too
+    } else if (refused_by_qp && view.error != MemoryError::kInvalidStag && view.error != MemoryError::kWrongPd) {
         view.error = MemoryError::kAccess;
     }
     if (view.error != MemoryError::kNone) return fail(write_code(view.error), AsyncEvent::kQpAccessErr, header);
@@ -164,6 +163,7 @@ Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) 
     rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
     if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
     if (!qp_.receive_at_hand()) {
+        if (foreseeing_) return Verdict::kStall;
         qp_.counters_.add(Count::kRxStalls, 1);
         ++stalls_;
         return Verdict::kStall;
@@ -268,7 +268,6 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
         std::array<IoSlice, kMaxSlices> io;
         const SliceResult where = slices(io.data(), kMaxSlices);
         if (where.error != MemoryError::kNone || where.count == 0) {
-            if (where.error == MemoryError::kForeign) return place_foreign(*qp_.memory_.foreign(), payload);
             sink_lost();
             return false;
         }
@@ -282,17 +281,27 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
     return true;
 }
 
-bool Rx::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload) {
-    ForeignName name{ForeignName::Kind::kTagged, stag_, offset_};
-    if (target_ == Target::kReceive) name = {ForeignName::Kind::kRecv, qp_.rq_.peek(qp_.rq_.head())->wr_id, offset_};
+// Of the segment in progress, in foreign memory.
+ForeignName Rx::target_name() const {
+    if (target_ == Target::kReceive) return {ForeignName::Kind::kRecv, qp_.rq_.peek(qp_.rq_.head())->wr_id, offset_};
     if (target_ == Target::kReadSink)
-        name = {ForeignName::Kind::kSend, qp_.sq_.peek(qp_.orq_.peek().send_index)->wr_id, offset_};
-    if (memory.copy_out(qp_.init_.qpn, name, payload) != MemoryError::kNone) {
-        sink_lost();
-        return false;
+        return {ForeignName::Kind::kSend, qp_.sq_.peek(qp_.orq_.peek().send_index)->wr_id, offset_};
+    return {ForeignName::Kind::kTagged, stag_, offset_};
+}
+
+// A whole segment's.
+bool Rx::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header) {
+    const MemoryError error = memory.copy_out(qp_.init_.qpn, target_name(), payload);
+    if (error == MemoryError::kNone) {
+        placed(static_cast<std::uint32_t>(payload.size()));
+        return true;
     }
-    placed(static_cast<std::uint32_t>(payload.size()));
-    return true;
+    if (target_ == Target::kRegion) {
+        fail(write_code(error), AsyncEvent::kQpAccessErr, header);
+    } else {
+        sink_lost();
+    }
+    return false;
 }
 
 void Rx::placed(std::uint32_t length) {

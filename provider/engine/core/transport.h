@@ -34,6 +34,15 @@ class Transport {
     virtual IoResult send(const IoSlice* slices, std::size_t count) = 0;
     virtual void finish_sending() = 0;       // FIN after what was sent
     virtual std::uint32_t emss() const = 0;  // largest TCP payload of one segment at present
+
+    // Whether octets may go between the stream and foreign memory without coming by here. Then, under the RX lock: is
+    // it empty (as kEmpty); and what was received so, of how many that were asked for.
+    virtual bool may_be_bypassed() const { return false; }
+    virtual bool is_drained() { return false; }
+    virtual void bypassed(std::size_t count, std::size_t wanted) {
+        static_cast<void>(count);
+        static_cast<void>(wanted);
+    }
 };
 
 }  // namespace swrnic::engine

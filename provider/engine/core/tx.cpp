@@ -13,8 +13,9 @@
 
 namespace swrnic::engine {
 
-void Tx::start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr) {
+void Tx::start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool bypass) {
     staged_ = crc || markers || qp_.memory_.foreign() != nullptr;
+    bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     crc_ = crc;
     markers_ = markers;
     large_ = large_fpdu;
@@ -91,10 +92,12 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass) {
     const Cursor& last = layout.records[layout.record_count - 1].after;
     qp_.responses_given_.store(last.responses, std::memory_order_release);
     qp_.begun_.store(last.request + (last.offset != 0 ? 1 : 0), std::memory_order_release);
-    const IoResult result = qp_.transport_->send(layout.slices, layout.slice_count);
+    const IoResult result =
+        layout.named_count != 0 ? send_named(layout) : qp_.transport_->send(layout.slices, layout.slice_count);
     qp_.counters_.add(Count::kTxCalls, 1);
     switch (result.status) {
         case IoStatus::kOk:
+            if (layout.record_count == 0) return Status::kMoved;  // the first of them failed
             commit(layout, result.count, pass);
             if (cursor_.terminated) return Status::kLast;
             return result.count == layout.octets ? Status::kMoved : Status::kBlocked;
@@ -110,6 +113,18 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass) {
     }
 }
 
+// Leaves in the layout what was laid out before a name that is not good.
+IoResult Tx::send_named(Layout& layout) {
+    const ForeignMemory::Departure departure =
+        qp_.memory_.foreign()->transmit(qp_.init_.qpn, {layout.named, layout.named_count}, layout.rest_room());
+    if (departure.status != IoStatus::kOk) return {departure.status, 0};
+    if (departure.laid_out == 0) payload_failed(cursor_, layout.records[0].plan.kind, departure.error);
+    layout.record_count = departure.laid_out;
+    layout.octets = departure.laid_out != 0 ? layout.records[departure.laid_out - 1].end : 0;
+    layout.rest = layout.rest_room().first(departure.left);
+    return {departure.sent != 0 || departure.laid_out == 0 ? IoStatus::kOk : IoStatus::kAgain, departure.sent};
+}
+
 void Tx::fill(Layout& layout) {
     Cursor at = cursor_;
     const auto record = [&](const Plan& planned) {
@@ -119,6 +134,7 @@ void Tx::fill(Layout& layout) {
         layout.add_slice({residue_.octets().data(), residue_.size()});
         at = residue_after_;
         record(partial_plan_);
+        if (bypass_) return;  // what follows goes another way
     } else if (partial_sent_ != 0) {
         if (!lay_out(layout, at, partial_plan_)) return;
         layout.drop_front(partial_sent_);
@@ -127,8 +143,9 @@ void Tx::fill(Layout& layout) {
     const std::size_t largest =
         staged_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
     const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
+    const std::size_t most = bypass_ ? ForeignMemory::kMostOctets - largest + 1 : kMaxOctets;
     Plan next;
-    while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < kMaxOctets && plan(at, next)) {
+    while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(at, next)) {
         if (lay_out(layout, at, next)) {
             record(next);
         } else if (layout.record_count != 0 || !qp_.has_fault()) {
@@ -198,7 +215,7 @@ void Tx::commit(const Layout& layout, std::size_t sent, Pass& pass) {
         partial_plan_ = cut.plan;
         if (staged_) {
             ByteBuffer rest;
-            rest.append(layout.staged(sent, cut.end));
+            rest.append(layout.named_count != 0 ? layout.rest : layout.staged(sent, cut.end));
             residue_ = std::move(rest);
             residue_after_ = cut.after;
         }

@@ -5,7 +5,8 @@
 // A step plans FPDUs from a cursor, lays them out as slices, sends, and commits as much as was taken: any partial write
 // is fine. With CRC and markers off, large payloads are named, not copied; an FPDU that went out in part is laid out
 // again from the same plan. With CRC or markers on the payload is copied and sealed first, since memory may change
-// while it is sent, and what did not go out is kept. So it is with foreign memory, which no transport can read.
+// while it is sent, and what did not go out is kept. So it is with foreign memory, which no transport can read; where
+// the transport allows it, only headers are laid out here, and its owner copies, seals and sends.
 #pragma once
 
 #include <atomic>
@@ -39,7 +40,8 @@ class Tx {
     };
 
     explicit Tx(Qp& qp) : qp_(qp) {}
-    void start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr);
+    // bypass: the transport allows it.
+    void start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool bypass);
 
     // One write to the stream at most, or one local request.
     Status step(const TxGuard& guard, Pass& pass);
@@ -87,6 +89,7 @@ class Tx {
     bool response_may_start(const Cursor& at);
     // Raise the fault, unless `at` is ahead of what the transport has: then what comes before goes out first, and the
     // failure is found again (VERBS-19, RFC 5040 7.1).
+    void payload_failed(const Cursor& at, Kind kind, MemoryError error);
     void request_failed(const Cursor& at);
     void source_failed(const Cursor& at, MemoryError error);
     void raise_local_failure(std::optional<std::uint64_t> index, WcStatus status);
@@ -105,15 +108,20 @@ class Tx {
     [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
                                         std::byte* to);
     bool copy_foreign(const Cursor& at, const Plan& plan, std::byte* to);
+    ForeignName source_name(const Cursor& at, const Plan& plan) const;
+    [[gnu::cold]] void name_payload(Layout& layout, const Cursor& at, const Plan& plan,
+                                    std::span<const std::byte> header);
     std::uint32_t note_read(std::uint64_t index, std::uint32_t msn);
 
     void fill(Layout& layout);
+    [[gnu::cold]] IoResult send_named(Layout& layout);
     void commit(const Layout& layout, std::size_t sent, Pass& pass);
     void count(const Layout& layout, std::uint32_t whole);
 
     Qp& qp_;
     bool staged_ = false;  // CRC, markers or foreign memory
     bool crc_ = false, markers_ = false, large_ = false;
+    bool bypass_ = false;  // foreign memory sends the payload itself
     std::uint32_t mulpdu_ = 0;
 
     Cursor cursor_;                 // all before it is with the transport

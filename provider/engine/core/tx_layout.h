@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 
+#include "engine/core/foreign_memory.h"
 #include "engine/core/transport.h"
 #include "engine/core/tx.h"
 
@@ -17,8 +19,11 @@ struct Tx::Layout {
           run_start_(staging.data()),
           write_(staging.data()),
           slices(reinterpret_cast<IoSlice*>(scratch.data())),
-          records(reinterpret_cast<Record*>(scratch.data() + kMaxSlices * sizeof(IoSlice))) {
+          records(reinterpret_cast<Record*>(scratch.data() + kMaxSlices * sizeof(IoSlice))),
+          named(reinterpret_cast<ForeignMemory::Outgoing*>(staging.data() + kHeader)) {
         static_assert(kMaxSlices * sizeof(IoSlice) + (kMaxRecords + 1) * sizeof(Record) <= PassPool::kTxScratch);
+        static_assert(kMaxRecords <= ForeignMemory::kMostOutgoing &&
+                      kHeader + kNamed + ForeignMemory::kLongestFpdu <= PassPool::kTxStaging);
     }
 
     bool has_room(std::size_t staged) const {
@@ -36,6 +41,10 @@ struct Tx::Layout {
         slices[slice_count++] = slice;
         octets += slice.length;
     }
+    // Instead of slices: FPDUs whose payload foreign memory has. Staging then holds the header that is being made, all
+    // of them, and what is left of the last.
+    ForeignMemory::Outgoing& add_named() { return *new (&named[named_count++]) ForeignMemory::Outgoing; }
+    std::span<std::byte> rest_room() const { return staging_.subspan(kHeader + kNamed, ForeignMemory::kLongestFpdu); }
     void close_run() {
         if (write_ != run_start_) slices[slice_count++] = {run_start_, static_cast<std::size_t>(write_ - run_start_)};
         run_start_ = write_;
@@ -67,6 +76,9 @@ struct Tx::Layout {
     }
 
   private:
+    static constexpr std::size_t kHeader = 128;
+    static constexpr std::size_t kNamed = kMaxRecords * sizeof(ForeignMemory::Outgoing);
+
     const std::span<std::byte> staging_;
     std::byte* run_start_;
     std::byte* write_;
@@ -74,6 +86,9 @@ struct Tx::Layout {
   public:
     IoSlice* const slices;
     Record* const records;
+    ForeignMemory::Outgoing* const named;
+    std::span<const std::byte> rest;
+    std::uint32_t named_count = 0;
     std::uint32_t slice_count = 0;
     std::uint32_t record_count = 0;
     std::size_t octets = 0;

@@ -110,6 +110,14 @@ bool Tx::response_may_start(const Cursor& at) {
     return false;
 }
 
+void Tx::payload_failed(const Cursor& at, Kind kind, MemoryError error) {
+    if (kind == Kind::kResponse) {
+        source_failed(at, error);
+    } else {
+        request_failed(at);
+    }
+}
+
 void Tx::request_failed(const Cursor& at) {
     if (at != cursor_) return;
     message_failed_ = at.offset != 0;
@@ -154,6 +162,11 @@ bool Tx::lay_out(Layout& layout, Cursor& at, const Plan& plan) {
 
     std::byte* write = ulpdu + headers;
     if (staged_) {
+        if (bypass_) {
+            name_payload(layout, at, plan, {logical, write});
+            at = advance(at, plan);
+            return true;
+        }
         if (!copy_payload(at, plan, {payload, slices}, write)) return false;
         write += plan.payload;
     } else if (plan.payload <= kCopy) {
@@ -181,6 +194,15 @@ bool Tx::lay_out(Layout& layout, Cursor& at, const Plan& plan) {
     at = advance(at, plan);
     at.position += raw_len;
     return true;
+}
+
+void Tx::name_payload(Layout& layout, const Cursor& at, const Plan& plan, std::span<const std::byte> header) {
+    ForeignMemory::Outgoing& fpdu = layout.add_named();
+    std::memcpy(fpdu.header.data(), header.data(), header.size());
+    fpdu.header_len = static_cast<std::uint32_t>(header.size());
+    fpdu.payload = plan.payload;
+    fpdu.name = plan.payload != 0 ? source_name(at, plan) : ForeignName{ForeignName::Kind::kSend, 0, 0};
+    layout.octets += wire::fpdu_size(header.size() - wire::kFpduHeaderLen + plan.payload);
 }
 
 // No slices where there should be some: the memory is foreign.
@@ -224,22 +246,16 @@ bool Tx::copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlic
     return !slices.empty() || plan.payload == 0 || copy_foreign(at, plan, to);
 }
 
+ForeignName Tx::source_name(const Cursor& at, const Plan& plan) const {
+    if (plan.kind != Kind::kResponse) return {ForeignName::Kind::kSend, qp_.sq_.peek(at.request)->wr_id, at.offset};
+    const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+    return {ForeignName::Kind::kTagged, request.source_stag, request.source_to + at.response_offset};
+}
+
 bool Tx::copy_foreign(const Cursor& at, const Plan& plan, std::byte* to) {
-    ForeignName name{ForeignName::Kind::kSend, 0, at.offset};
-    if (plan.kind == Kind::kResponse) {
-        const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
-        name = {ForeignName::Kind::kTagged, request.source_stag, request.source_to + at.response_offset};
-    } else {
-        name.id = qp_.sq_.peek(at.request)->wr_id;
-    }
-    const MemoryError error = qp_.memory_.foreign()->copy_in(qp_.init_.qpn, name, {to, plan.payload});
-    if (error == MemoryError::kNone) return true;
-    if (plan.kind == Kind::kResponse) {
-        source_failed(at, error);
-    } else {
-        request_failed(at);
-    }
-    return false;
+    const MemoryError error = qp_.memory_.foreign()->copy_in(qp_.init_.qpn, source_name(at, plan), {to, plan.payload});
+    if (error != MemoryError::kNone) payload_failed(at, plan.kind, error);
+    return error == MemoryError::kNone;
 }
 
 std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out) {
@@ -317,7 +333,8 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
     return wqe.sink_stag;
 }
 
-Tx::Cursor Tx::advance(Cursor at, const Plan& plan) {
+// Inline wherever it is called: small messages would pay for the call.
+[[gnu::always_inline]] inline Tx::Cursor Tx::advance(Cursor at, const Plan& plan) {
     switch (plan.kind) {
         case Kind::kTerminate:
             at.terminated = true;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What the owner of foreign memory does with a run of FPDUs, in place of the module: for its stand-ins in tests.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/fpdu.h"
+
+namespace swrnic::engine::test {
+
+struct FpduRun {
+    std::uint32_t placed = 0, octets = 0;  // FPDUs, and octets of their payload
+    std::size_t length = 0;                // their raw octets
+};
+
+// Whether `next` stands in the midst of the same message, `payload` octets further.
+inline bool continues(const std::byte* fpdu, std::size_t payload, const std::byte* next, std::size_t header) {
+    const bool tagged = header == wire::kFpduHeaderLen + wire::kTaggedHeaderLen;
+    const std::size_t offset = header - (tagged ? 8 : 4);
+    if (!std::equal(fpdu + wire::kFpduHeaderLen, fpdu + offset, next + wire::kFpduHeaderLen)) return false;
+    if (tagged) return wire::load_be64(next + offset) == wire::load_be64(fpdu + offset) + payload;
+    return wire::load_be32(next + offset) == wire::load_be32(fpdu + offset) + payload;
+}
+
+// place(offset, payload) puts a payload to `offset` octets behind the place of the first; false: it cannot.
+template <typename Place>
+FpduRun place_fpdus(std::span<const std::byte> octets, std::size_t header, bool crc, bool more, Place&& place) {
+    FpduRun run;
+    for (;;) {
+        const auto rest = octets.subspan(run.length);
+        const std::size_t ulpdu_len = wire::load_be16(rest.data());
+        const std::size_t size = wire::fpdu_size(ulpdu_len);
+        if (size > rest.size() || (crc && !wire::fpdu_crc_ok(rest.first(size)))) return run;
+        const auto payload = rest.subspan(header, wire::kFpduHeaderLen + ulpdu_len - header);
+        if (!place(run.octets, payload)) return run;
+        ++run.placed;
+        run.octets += static_cast<std::uint32_t>(payload.size());
+        run.length += size;
+        const auto next = octets.subspan(run.length);
+        if (!more || next.size() < header || wire::kFpduHeaderLen + wire::load_be16(next.data()) <= header ||
+            !continues(rest.data(), payload.size(), next.data(), header))
+            return run;
+    }
+}
+
+}  // namespace swrnic::engine::test
