@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "event_file.h"
@@ -20,11 +21,27 @@
 #define QPS 16
 #define KNOWN 64
 #define STAGS 6 /* a consumer tells two of each side */
-#define ROOM 65536
+#define ROOM SWRNIC_MOVED_OCTETS
+#define FPDUS 4
 
-enum kind { FETCH, COPY_SEND, COPY_RECV, COPY_TAGGED, CHECK, EXECUTE, INVALIDATE, COMPLETE, INFO, KINDS };
-static const char *const kinds[] = { "fetch",	"copy of a request", "copy to a receive", "tagged copy", "check",
-				     "execute", "invalidate",	     "complete",	  "info" };
+enum kind {
+	FETCH,
+	COPY_SEND,
+	COPY_RECV,
+	COPY_TAGGED,
+	CHECK,
+	RECEIVE,
+	RECEIVE_RUN,
+	TRANSMIT,
+	EXECUTE,
+	INVALIDATE,
+	COMPLETE,
+	INFO,
+	KINDS
+};
+static const char *const kinds[] = { "fetch",	"copy of a request", "copy to a receive",  "tagged copy",
+				     "check",	"receive",	     "receive of several", "transmit",
+				     "execute", "invalidate",	     "complete",	   "info" };
 
 struct known {
 	uint32_t qpn;
@@ -217,6 +234,193 @@ static void check(struct dice *dice)
 	call(CHECK, SWRNIC_IOC_CHECK, &check);
 }
 
+/* ---- octets of the streams --------------------------------------------------------------------------------------------- */
+
+static bool of_the_stream(int error)
+{
+	return error == EAGAIN || error == ENOTCONN || error == ECONNRESET || error == EPIPE || error == ECONNABORTED ||
+	       error == ETIMEDOUT;
+}
+
+/* As call(). What it is good for beside an error, the caller says by `done`. */
+static void count_move(enum kind kind, bool done)
+{
+	__atomic_add_fetch(done ? &succeeded[kind] : &refused[kind], 1, __ATOMIC_RELAXED);
+}
+
+static int call_stream(enum kind kind, unsigned long command, void *argument)
+{
+	int error = ioctl(file, command, argument) ? errno : 0;
+
+	if (error && error != EINVAL && error != EFAULT && error != EIO && error != EINTR && !of_the_stream(error))
+		die(kinds[kind], error);
+	if (error)
+		count_move(kind, false);
+	return error;
+}
+
+/* An FPDU's beginning, with a header as the name needs it: how long it is. */
+static unsigned int begin_fpdu(struct dice *dice, const struct swrnic_name *name, uint8_t *header)
+{
+	unsigned int length = name->kind == SWRNIC_NAME_TAGGED ? SWRNIC_HEADER_TAGGED : SWRNIC_HEADER_UNTAGGED;
+	unsigned int ulpdu = length - 2 + name->length, i;
+
+	if (one_in(dice, 20))
+		length = length == SWRNIC_HEADER_TAGGED ? SWRNIC_HEADER_UNTAGGED : SWRNIC_HEADER_TAGGED;
+	if (one_in(dice, 20))
+		ulpdu = strange(dice);
+	for (i = 0; i < length; i++)
+		header[i] = 0x5a; /* as feed() sends it: what follows may continue it */
+	header[0] = ulpdu >> 8;
+	header[1] = ulpdu;
+	return length;
+}
+
+static void add_offset(uint8_t *end, unsigned int width, unsigned int by)
+{
+	unsigned int i;
+
+	for (i = 1; i <= width; i++) {
+		by += end[-(int)i];
+		end[-(int)i] = by;
+		by >>= 8;
+	}
+}
+
+static unsigned int fpdu_len(const uint8_t *header)
+{
+	return ((2 + (header[0] << 8 | header[1]) + 3) & ~3) + 4;
+}
+
+static void drain(int fd)
+{
+	char octets[8192];
+
+	while (recv(fd, octets, sizeof(octets), MSG_DONTWAIT) > 0)
+		;
+}
+
+/* What is to come behind a header: the rest of its FPDU, and some that continue it; unless another thread comes between. */
+static void feed_run(struct dice *dice, uint32_t qpn, const struct swrnic_receive *receive, const uint8_t *header)
+{
+	unsigned int width = receive->header == SWRNIC_HEADER_TAGGED ? 8 : 4;
+	unsigned int at = fpdu_len(header) - receive->header, i;
+	uint8_t next[SWRNIC_HEADER_UNTAGGED];
+	int from = -1, to = -1;
+	static __thread uint8_t octets[100000];
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < 2; i++) {
+		const struct known *live = &qps[(next_qp + QPS - 1 - i) % QPS];
+
+		*(live->qpn == qpn ? &to : &from) = live->qpn ? live->fd : -1;
+	}
+	pthread_mutex_unlock(&lock);
+	if (from < 0 || to < 0 || fpdu_len(header) < receive->header)
+		return;
+	memset(octets, 0x5a, sizeof(octets));
+	memcpy(next, header, receive->header);
+	while (at + fpdu_len(header) <= sizeof(octets) && !one_in(dice, 4)) {
+		add_offset(next + receive->header, width, receive->name.length);
+		memcpy(octets + at, next, receive->header);
+		at += fpdu_len(header);
+	}
+	drain(to);
+	send(from, octets, at < sizeof(octets) ? at : sizeof(octets), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void receive(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	uint8_t header[SWRNIC_HEADER_UNTAGGED];
+	bool run = one_in(dice, 2);
+	struct swrnic_receive receive = { .qpn = qp.qpn, .flags = roll(dice) % 2 };
+	const struct swrnic_wqe *wqe;
+
+	some_name(dice, &qp, &receive.name, &wqe);
+	receive.header = begin_fpdu(dice, &receive.name, header);
+	receive.have = receive.header;
+	receive.room = one_in(dice, 4) ? 65536 : 1 + roll(dice) % 20000;
+	receive.fpdu = (uintptr_t)header;
+	receive.rest = (uintptr_t)some_memory(dice, receive.room);
+	if (run && receive.name.length < 20000) {
+		feed_run(dice, qp.qpn, &receive, header);
+		receive.flags = SWRNIC_RECEIVE_MORE;
+	}
+	if (one_in(dice, 30))
+		receive.have = strange(dice);
+	if (one_in(dice, 30))
+		receive.room = strange(dice);
+	if (one_in(dice, 50))
+		receive.header = strange(dice);
+	if (one_in(dice, 50))
+		receive.fpdu = strange(dice);
+	if (one_in(dice, 50))
+		receive.flags = strange(dice);
+	if (one_in(dice, 50))
+		receive.reserved = 1;
+	if (call_stream(RECEIVE, SWRNIC_IOC_RECEIVE, &receive))
+		return;
+	if (receive.taken > receive.room || receive.left > receive.taken)
+		die("more than there was room for", receive.taken);
+	if (!receive.placed != !receive.octets || receive.octets > receive.have - receive.header + receive.taken)
+		die("it placed what has not come", receive.octets);
+	if (receive.placed && wqe && receive.name.offset + receive.octets > wqe->length)
+		die("received past the end of a request", receive.name.kind);
+	if (receive.placed > 1 && receive.flags != SWRNIC_RECEIVE_MORE)
+		die("it placed more than it should", receive.placed);
+	count_move(receive.flags == SWRNIC_RECEIVE_MORE ? RECEIVE_RUN : RECEIVE,
+		   receive.flags == SWRNIC_RECEIVE_MORE ? receive.placed > 1 : receive.placed);
+}
+
+static void transmit(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	struct swrnic_fpdu fpdus[FPDUS] = {};
+	struct swrnic_transmit transmit = { .qpn = qp.qpn, .count = 1 + roll(dice) % FPDUS, .fpdus = (uintptr_t)fpdus };
+	const struct swrnic_wqe *wqe[FPDUS];
+	unsigned int i;
+
+	for (i = 0; i < transmit.count; i++) {
+		some_name(dice, &qp, &fpdus[i].name, &wqe[i]);
+		if (one_in(dice, 6))
+			fpdus[i].name.length = 0;
+		fpdus[i].header_len = begin_fpdu(dice, &fpdus[i].name, fpdus[i].header);
+		if (one_in(dice, 50))
+			fpdus[i].header_len = strange(dice);
+	}
+	transmit.rest = (uintptr_t)some_memory(dice, SWRNIC_FPDU_OCTETS);
+	if (one_in(dice, 30))
+		transmit.count = strange(dice);
+	if (one_in(dice, 50))
+		transmit.fpdus = strange(dice);
+	if (call_stream(TRANSMIT, SWRNIC_IOC_TRANSMIT, &transmit))
+		return;
+	if (transmit.laid_out > transmit.count || transmit.error > SWRNIC_NAME_BOUNDS || transmit.left > SWRNIC_FPDU_OCTETS)
+		die("it cannot have sent that", transmit.laid_out);
+	for (i = 0; i < transmit.laid_out; i++)
+		if (wqe[i] && fpdus[i].name.length && fpdus[i].name.offset + fpdus[i].name.length > wqe[i]->length)
+			die("sent past the end of a request", fpdus[i].name.kind);
+	count_move(TRANSMIT, transmit.sent);
+}
+
+/* Octets for the peer's RECEIVE, past the module; and what a daemon may do to a socket that is its own. */
+static void feed(struct dice *dice)
+{
+	const struct known qp = some_qp(dice);
+	char octets[8192];
+
+	memset(octets, 0x5a, sizeof(octets));
+	if (!qp.qpn)
+		return;
+	if (one_in(dice, 500))
+		shutdown(qp.fd, roll(dice) % 3);
+	else if (one_in(dice, 50))
+		recv(qp.fd, octets, sizeof(octets), MSG_DONTWAIT);
+	else
+		send(qp.fd, octets, roll(dice) % sizeof(octets), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void execute(struct dice *dice)
 {
 	const struct known qp = some_qp(dice);
@@ -279,7 +483,7 @@ static void *hammer(void *argument)
 	mprotect(dice.memory + ROOM, ROOM, PROT_NONE);
 	memset(dice.memory, 0xa5, ROOM);
 	while (!over) {
-		switch (roll(&dice) % 12) {
+		switch (roll(&dice) % 18) {
 		case 0:
 			fetch(some_qp(&dice).qpn, roll(&dice) % 2, one_in(&dice, 20) ? 1000 : 1 + roll(&dice) % 8);
 			break;
@@ -299,10 +503,23 @@ static void *hammer(void *argument)
 			info(&dice);
 			break;
 		case 6:
+		case 7:
+		case 8:
+			receive(&dice);
+			break;
+		case 9:
+		case 10:
+			transmit(&dice);
+			break;
+		case 11:
+			feed(&dice);
+			break;
+		case 12:
 			if (one_in(&dice, 20)) {
 				int error = ioctl(file, roll(&dice), strange(&dice)) ? errno : 0;
 
-				if (error && error != ENOTTY && error != EFAULT && error != EINVAL && error != EBUSY)
+				if (error && error != ENOTTY && error != EFAULT && error != EINVAL && error != EBUSY &&
+				    !of_the_stream(error))
 					die("some other ioctl", error);
 			}
 			break;
