@@ -50,10 +50,10 @@ swrnic_name to_name(const ForeignName& name, std::uint32_t length) {
 
 }  // namespace
 
-MemoryError KernelMemory::check(std::uint32_t qpn, const ForeignName& name, std::uint64_t length, Use use) {
+MemoryError KernelMemory::check_source(std::uint32_t qpn, const ForeignName& name, std::uint64_t length) {
     if (length > UINT32_MAX) return MemoryError::kBounds;
     swrnic_check check{.qpn = qpn,
-                       .direction = use == Use::kSource ? SWRNIC_COPY_IN : SWRNIC_COPY_OUT,
+                       .direction = SWRNIC_COPY_IN,
                        .name = to_name(name, static_cast<std::uint32_t>(length)),
                        .error = 0,
                        .reserved = 0};

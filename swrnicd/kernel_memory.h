@@ -15,8 +15,7 @@ class KernelMemory final : public engine::ForeignMemory {
     // Borrowed.
     explicit KernelMemory(Calls& calls) : calls_(calls), fpdus_(SWRNIC_TRANSMIT_FPDUS) {}
 
-    engine::MemoryError check(std::uint32_t qpn, const engine::ForeignName& name, std::uint64_t length,
-                              Use use) override;
+    engine::MemoryError check_source(std::uint32_t qpn, const engine::ForeignName& name, std::uint64_t length) override;
     engine::MemoryError copy_in(std::uint32_t qpn, const engine::ForeignName& name, std::span<std::byte> to) override;
     engine::MemoryError copy_out(std::uint32_t qpn, const engine::ForeignName& name,
                                  std::span<const std::byte> from) override;

@@ -28,7 +28,7 @@ class FakeMemory final : public ForeignMemory {
     void remove(Kind kind, std::uint64_t id) { things_.erase({kind, id}); }
     Bytes& at(Kind kind, std::uint64_t id) { return things_.at({kind, id}); }
 
-    MemoryError check(std::uint32_t qpn, const ForeignName& name, std::uint64_t length, Use) override {
+    MemoryError check_source(std::uint32_t qpn, const ForeignName& name, std::uint64_t length) override {
         EXPECT_EQ(qpn, Rig::kQpn);
         EXPECT_NE(length, 0u);
         return find(name, length).first;

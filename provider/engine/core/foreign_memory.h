@@ -31,9 +31,8 @@ struct ForeignName {
 // the TX lock of the QP, inside a pass; does not wait for the network, and must not call the engine. Lengths are not 0.
 class ForeignMemory {
   public:
-    enum class Use : std::uint8_t { kSource, kSink };
-
-    virtual MemoryError check(std::uint32_t qpn, const ForeignName& name, std::uint64_t length, Use use) = 0;
+    // Whether octets may be copied in from there.
+    virtual MemoryError check_source(std::uint32_t qpn, const ForeignName& name, std::uint64_t length) = 0;
     // From the name to our memory. After an error `to` holds anything.
     virtual MemoryError copy_in(std::uint32_t qpn, const ForeignName& name, std::span<std::byte> to) = 0;
     // From our memory to the name. After an error some octets may be there.

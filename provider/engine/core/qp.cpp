@@ -242,7 +242,7 @@ MemoryError Qp::check_read_source(const wire::ReadRequest& request) const {
             .error;
     if (error == MemoryError::kForeign) {
         const ForeignName name{ForeignName::Kind::kTagged, request.source_stag, request.source_to};
-        error = memory_.foreign()->check(init_.qpn, name, request.size, ForeignMemory::Use::kSource);
+        error = memory_.foreign()->check_source(init_.qpn, name, request.size);
     }
     if (error == MemoryError::kInvalidStag || error == MemoryError::kWrongPd) return error;
     return (access() & access::kRemoteRead) == 0 ? MemoryError::kAccess : error;
