@@ -77,6 +77,7 @@ std::unique_ptr<Server> Server::create(const Config& config, const std::string& 
 }
 
 Server::~Server() {
+    if (engine_) engine_->stop();
     engine_.reset();  // ends its QPs; their CQs are ours
     for (const auto& [qpn, qp] : qps_)
         delete qp.cq;

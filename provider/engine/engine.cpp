@@ -204,6 +204,10 @@ void Engine::start() {
     impl_->start_thread();
 }
 
+void Engine::stop() {
+    impl_->stop_thread();
+}
+
 std::uint32_t Engine::register_region(std::uint32_t pd, std::uint64_t addr, std::uint64_t length, std::uint64_t to,
                                       std::uint32_t access_flags) {
     try {

@@ -75,6 +75,9 @@ class Engine {
 
     // The background thread, for control_fd, before there is a QP.
     void start();
+    // When it returns that thread has ended, for good. For a host whose functions call the engine: its pointer to the
+    // engine must not go before.
+    void stop();
 
     // Memory. Returns the STag (lkey and rkey alike), 0 when the table is full. The range is not touched. `to` is the
     // Tagged Offset of the first octet: the virtual address, iova, or 0 with access::kZeroBased.
