@@ -69,6 +69,7 @@ timeout $((60 * SLOW)) rdma link del swr0 || die "the device stays"
 until_true 60 consumer_done || die "the consumer hangs: $(parameter rounds_done) rounds"
 [ "$(parameter verdict)" = 1 ] || die "the consumer: $(dmesg | grep consumer: | tail -n 5)"
 rmmod consumer
+! grep FAILED /tmp/fuzz || die "the daemon did not outlive the device"
 kill -9 $server
 wait $server 2>/dev/null
 nothing_left

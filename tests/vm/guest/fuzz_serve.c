@@ -120,12 +120,18 @@ static void *some_memory(struct dice *dice, uint64_t length)
 
 /* ---- saying it --------------------------------------------------------------------------------------------------------- */
 
-/* 0, or the error, which must be one that the contract knows. */
+/* What the contract knows, of any call. */
+static bool expected(int error)
+{
+	return !error || error == EINVAL || error == EFAULT || error == EIO || error == EINTR;
+}
+
+/* 0, or the error, which must be an expected one. */
 static int call(enum kind kind, unsigned long command, void *argument)
 {
 	int error = ioctl(file, command, argument) ? errno : 0;
 
-	if (error && error != EINVAL && error != EFAULT && error != EIO && error != EINTR)
+	if (!expected(error))
 		die(kinds[kind], error);
 	__atomic_add_fetch(error ? &refused[kind] : &succeeded[kind], 1, __ATOMIC_RELAXED);
 	return error;
@@ -252,7 +258,7 @@ static int call_stream(enum kind kind, unsigned long command, void *argument)
 {
 	int error = ioctl(file, command, argument) ? errno : 0;
 
-	if (error && error != EINVAL && error != EFAULT && error != EIO && error != EINTR && !of_the_stream(error))
+	if (!expected(error) && !of_the_stream(error))
 		die(kinds[kind], error);
 	if (error)
 		count_move(kind, false);
@@ -518,8 +524,7 @@ static void *hammer(void *argument)
 			if (one_in(&dice, 20)) {
 				int error = ioctl(file, roll(&dice), strange(&dice)) ? errno : 0;
 
-				if (error && error != ENOTTY && error != EFAULT && error != EINVAL && error != EBUSY &&
-				    !of_the_stream(error))
+				if (!expected(error) && error != ENOTTY && error != EBUSY && !of_the_stream(error))
 					die("some other ioctl", error);
 			}
 			break;
