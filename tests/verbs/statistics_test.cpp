@@ -60,21 +60,22 @@ class Statistics : public PairTest {
         page_ = found.front();
     }
     void write(std::uint32_t length) {
-        ibv_mr* mr = reg(buffer_, sizeof buffer_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        ibv_sge sge{reinterpret_cast<std::uintptr_t>(buffer_), length, mr->lkey};
+        ibv_mr* source = reg(source_, sizeof source_, 0);
+        ibv_mr* target = reg(target_, sizeof target_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        ibv_sge sge{reinterpret_cast<std::uintptr_t>(source_), length, source->lkey};
         ibv_send_wr wr{};
         wr.opcode = IBV_WR_RDMA_WRITE;
         wr.sg_list = &sge;
         wr.num_sge = 1;
         wr.send_flags = IBV_SEND_SIGNALED;
-        wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(buffer_);
-        wr.wr.rdma.rkey = mr->rkey;
+        wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(target_);
+        wr.wr.rdma.rkey = target->rkey;
         ibv_send_wr* bad = nullptr;
         ASSERT_EQ(ibv_post_send(client_.qp(), &wr, &bad), 0);
         EXPECT_EQ(next(client_.send_cq).status, IBV_WC_SUCCESS);
     }
     int page_ = -1;
-    char buffer_[8192] = {};
+    char source_[8192] = {}, target_[8192] = {};
 };
 
 TEST_F(Statistics, the_page_says_what_it_is) {
