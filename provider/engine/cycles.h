@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The time for guesses: is this a burst, is it too early to look. Each post asks, and Clock::now() waits there for all
-// stores before it: a seventh of what the sender of 4 KiB Writes did. Off by two, or standing still, it only makes the
-// guess a bad one.
+// The time for guesses: is this a burst, is it too early to look. Each post asks. Clock::now() takes three times as
+// long, since it waits until all before it has executed. Off by two, or standing still, this only makes the guess a bad
+// one.
 #pragma once
 
 #include <chrono>
