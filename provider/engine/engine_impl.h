@@ -110,8 +110,8 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
-    bool is_inside_poll();
-    bool poller_is_active();
+    bool look_inside_poll();
+    bool look_for_poller();
     bool wait(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known);
     void drain_lingering(std::uint64_t id);

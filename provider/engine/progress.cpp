@@ -320,19 +320,19 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
 }
 
 // A poll that moves much takes its time. One that does not end for many looks may have lost its processor.
-bool Engine::Impl::is_inside_poll() {
+bool Engine::Impl::look_inside_poll() {
     const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
     looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
     seen_done_ = done;
     return done != empty_polls_.load(std::memory_order_relaxed) && looks_inside_ < kLooksInside;
 }
 
-bool Engine::Impl::poller_is_active() {
+bool Engine::Impl::look_for_poller() {
     const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
     const std::uint64_t arms = arm_epoch_.load();
     // Who posts in bursts will poll, or post the next: woken for each deferral, the thread would only be in the way.
     const std::uint64_t deferrals = deferrals_.load(std::memory_order_relaxed);
-    const bool polled = polls - seen_polls_ >= kPollerPolls || is_inside_poll();
+    const bool polled = polls - seen_polls_ >= kPollerPolls || look_inside_poll();
     const bool active = (polled || deferrals != seen_deferrals_) && arms == seen_arms_;
     seen_deferrals_ = deferrals;
     seen_polls_ = polls;
@@ -344,7 +344,7 @@ bool Engine::Impl::poller_is_active() {
 bool Engine::Impl::wait(Events& events, int& count) {
     const std::int64_t deadline = next_deadline();
     polled_meanwhile_ = false;
-    if (poller_is_active()) {
+    if (look_for_poller()) {
         const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
         standing_back_ = true;
         std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
@@ -355,7 +355,7 @@ bool Engine::Impl::wait(Events& events, int& count) {
         const bool kicked = fds[0].revents != 0;
         if (kicked) sys::drain_event(kick_.get());
         polled_meanwhile_ =
-            !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls || is_inside_poll());
+            !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls || look_inside_poll());
         return (fds[1].revents & POLLIN) != 0;
     }
     asleep_ = true;

@@ -3,6 +3,7 @@
 // capture them.
 #pragma once
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -10,7 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #if defined(__SANITIZE_THREAD__)
@@ -69,6 +72,31 @@ inline void signal_event(int fd) {
 inline void drain_event(int fd) {
     std::uint64_t count;
     static_cast<void>(syscall(SYS_read, fd, &count, sizeof count));
+}
+
+// One end of a stream; IPv4 in the first four octets. All 0 if the socket has gone.
+struct Endpoint {
+    bool v6;
+    std::array<std::uint8_t, 16> address;
+    std::uint16_t port;
+};
+// call: SYS_getsockname or SYS_getpeername.
+inline Endpoint endpoint_of(int fd, long call) {
+    sockaddr_storage raw{};
+    socklen_t length = sizeof raw;
+    Endpoint end{};
+    if (syscall(call, fd, &raw, &length) != 0) return end;
+    end.v6 = raw.ss_family == AF_INET6;
+    if (end.v6) {
+        const auto* in = reinterpret_cast<const sockaddr_in6*>(&raw);
+        std::memcpy(end.address.data(), &in->sin6_addr, sizeof in->sin6_addr);
+        end.port = ntohs(in->sin6_port);
+    } else {
+        const auto* in = reinterpret_cast<const sockaddr_in*>(&raw);
+        std::memcpy(end.address.data(), &in->sin_addr, sizeof in->sin_addr);
+        end.port = ntohs(in->sin_port);
+    }
+    return end;
 }
 
 // An owned descriptor.

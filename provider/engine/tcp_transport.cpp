@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <span>
 
 namespace swrnic::engine {
 
@@ -38,20 +37,9 @@ IoResult result_of(long count) {
     }
 }
 
-// The bytes of the address, and nothing of the port.
-std::span<const std::byte> host_of(const sockaddr_storage& address) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&address);
-    if (address.ss_family == AF_INET6) return {bytes + offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)};
-    return {bytes + offsetof(sockaddr_in, sin_addr), sizeof(in_addr)};
-}
-
 bool both_ends_are_here(int fd) {
-    sockaddr_storage here{}, there{};
-    socklen_t here_len = sizeof here, there_len = sizeof there;
-    if (syscall(SYS_getsockname, fd, &here, &here_len) != 0) return false;
-    if (syscall(SYS_getpeername, fd, &there, &there_len) != 0) return false;
-    if (here.ss_family != there.ss_family || (here.ss_family != AF_INET && here.ss_family != AF_INET6)) return false;
-    return std::ranges::equal(host_of(here), host_of(there));
+    const sys::Endpoint here = sys::endpoint_of(fd, SYS_getsockname), there = sys::endpoint_of(fd, SYS_getpeername);
+    return there.port != 0 && here.v6 == there.v6 && here.address == there.address;
 }
 
 // No network is there that could be congested, and a congestion control that sends by timers (BBR) only costs: a third

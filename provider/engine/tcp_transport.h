@@ -30,7 +30,7 @@ class TcpTransport final : public Transport {
     void finish_sending() override;
     std::uint32_t emss() const override;
     bool may_be_bypassed() const override { return trace_ == nullptr; }
-    bool is_drained() override { return std::exchange(drained_, false); }
+    bool take_drained() override { return std::exchange(drained_, false); }
     void bypassed(std::size_t count, std::size_t wanted) override {
         drained_ = count < wanted;
         turn_octets_ += count;

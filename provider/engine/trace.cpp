@@ -2,7 +2,6 @@
 #include "engine/trace.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <chrono>
@@ -131,8 +130,8 @@ void Trace::add(const Bytes& packet) {
 // ---- a stream
 
 StreamTrace::StreamTrace(Trace& trace, const Connection& connection) : trace_(trace) {
-    look_up(connection.fd, SYS_getsockname, ours_);
-    look_up(connection.fd, SYS_getpeername, theirs_);
+    ours_.at = sys::endpoint_of(connection.fd, SYS_getsockname);
+    theirs_.at = sys::endpoint_of(connection.fd, SYS_getpeername);
     End& active = connection.initiator ? ours_ : theirs_;
     End& passive = connection.initiator ? theirs_ : ours_;
     control(active, passive, kSyn);
@@ -141,47 +140,31 @@ StreamTrace::StreamTrace(Trace& trace, const Connection& connection) : trace_(tr
     startup(connection);
 }
 
-void StreamTrace::look_up(int fd, long call, End& end) {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    if (syscall(call, fd, &address, &length) != 0) return;
-    v6_ = address.ss_family == AF_INET6;
-    if (v6_) {
-        const auto* in = reinterpret_cast<const sockaddr_in6*>(&address);
-        std::memcpy(end.address, &in->sin6_addr, 16);
-        end.port = ntohs(in->sin6_port);
-    } else {
-        const auto* in = reinterpret_cast<const sockaddr_in*>(&address);
-        std::memcpy(end.address, &in->sin_addr, 4);
-        end.port = ntohs(in->sin_port);
-    }
-}
-
 // IP and TCP headers, and room for the payload behind them.
 Bytes StreamTrace::packet(const End& from, const End& to, std::uint8_t flags, std::uint32_t sequence,
                           std::uint32_t acknowledged, std::size_t payload) const {
-    const std::size_t ip_header = v6_ ? 40 : 20;
+    const std::size_t ip_header = from.at.v6 ? 40 : 20;
     Bytes whole(ip_header + kTcpHeader + payload);
     std::byte* const ip = whole.data();
-    if (v6_) {
+    if (from.at.v6) {
         ip[0] = std::byte(0x60);
         wire::store_be16(ip + 4, static_cast<std::uint16_t>(kTcpHeader + payload));
         ip[6] = std::byte(IPPROTO_TCP);
         ip[7] = std::byte(64);
-        std::memcpy(ip + 8, from.address, 16);
-        std::memcpy(ip + 24, to.address, 16);
+        std::memcpy(ip + 8, from.at.address.data(), 16);
+        std::memcpy(ip + 24, to.at.address.data(), 16);
     } else {
         ip[0] = std::byte(0x45);
         wire::store_be16(ip + 2, static_cast<std::uint16_t>(whole.size()));
         ip[8] = std::byte(64);
         ip[9] = std::byte(IPPROTO_TCP);
-        std::memcpy(ip + 12, from.address, 4);
-        std::memcpy(ip + 16, to.address, 4);
+        std::memcpy(ip + 12, from.at.address.data(), 4);
+        std::memcpy(ip + 16, to.at.address.data(), 4);
         wire::store_be16(ip + 10, ip_checksum(ip));
     }
     std::byte* const tcp = ip + ip_header;  // its checksum stays 0
-    wire::store_be16(tcp, from.port);
-    wire::store_be16(tcp + 2, to.port);
+    wire::store_be16(tcp, from.at.port);
+    wire::store_be16(tcp + 2, to.at.port);
     wire::store_be32(tcp + 4, sequence);
     wire::store_be32(tcp + 8, (flags & kAck) != 0 ? acknowledged : 0);
     tcp[12] = std::byte(kTcpHeader / 4 << 4);

@@ -49,14 +49,12 @@ class StreamTrace {
 
   private:
     struct End {
-        std::uint8_t address[16];
-        std::uint16_t port;
+        sys::Endpoint at;
         std::atomic<std::uint32_t> next{0};  // sequence number of the next packet
         // All before it stands in the file: what may be acknowledged. Data behind its acknowledgement would look like
         // sent again, and would not be decoded.
         std::atomic<std::uint32_t> written{0};
     };
-    void look_up(int fd, long call, End& end);
     void add(const IoSlice* slices, std::size_t octets, End& from, const End& to);
     std::vector<std::byte> packet(const End& from, const End& to, std::uint8_t flags, std::uint32_t sequence,
                                   std::uint32_t acknowledged, std::size_t payload) const;
@@ -64,7 +62,6 @@ class StreamTrace {
     void startup(const Connection& connection);
 
     Trace& trace_;
-    bool v6_ = false;
     End ours_{}, theirs_{};
 };
 

@@ -259,7 +259,7 @@ Rx::Status Rx::consume_staged(std::span<std::byte> staged, Pass& pass) {
 
 // The FPDU in frame_, of `size` octets, has begun; the rest of it has not been read.
 Rx::Status Rx::step_unread(std::size_t size, Pass& pass) {
-    if (qp_.transport_->is_drained()) return Status::kAgain;
+    if (qp_.transport_->take_drained()) return Status::kAgain;
     const std::size_t room = size >= kDirect ? size - frame_.size() + kAhead : kUnreadRun;
     const std::span<std::byte> rest = pass.rx_staging().first(room);
     const ForeignMemory::Begun begun{frame_.octets(), wire::kFpduHeaderLen + ulpdu_len_ - payload_left_, target_name(),

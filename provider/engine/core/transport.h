@@ -38,7 +38,7 @@ class Transport {
     // Whether octets may go between the stream and foreign memory without coming by here. Then, under the RX lock: is
     // it empty (as kEmpty); and what was received so, of how many that were asked for.
     virtual bool may_be_bypassed() const { return false; }
-    virtual bool is_drained() { return false; }
+    virtual bool take_drained() { return false; }
     virtual void bypassed(std::size_t count, std::size_t wanted) {
         static_cast<void>(count);
         static_cast<void>(wanted);
