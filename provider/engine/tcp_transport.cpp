@@ -49,6 +49,15 @@ void pace_nothing(int fd) {
     syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CONGESTION, kName, sizeof kName - 1);
 }
 
+// A stream begins with a window of 64 KiB, too small for two large FPDUs, and the kernel widens it only when more comes
+// in a round trip: with many streams, never. It makes room for a low-water mark at once, and goes on by itself from
+// there; SO_RCVBUF would fix the size for good.
+void widen_window(int fd) {
+    constexpr int kWindow = 1024 * 1024;
+    sys::set_option(fd, SOL_SOCKET, SO_RCVLOWAT, kWindow);
+    sys::set_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+}
+
 }  // namespace
 
 bool read_tcp_statistics(int fd, TcpStatistics& out) {
@@ -68,6 +77,7 @@ TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout) : fd_(fd) 
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
     sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+    widen_window(fd);
     if (both_ends_are_here(fd)) pace_nothing(fd);
 }
 

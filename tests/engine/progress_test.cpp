@@ -276,7 +276,6 @@ TEST(ReadyQueueTest, NobodyBringsBackWhatWasRetired) {
     EXPECT_TRUE(queue.empty());
 }
 
-// A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
 std::string congestion_control(int fd) {
     std::array<char, 32> name{};
     socklen_t size = name.size() - 1;
@@ -296,6 +295,26 @@ TEST(TcpTransportTest, KeepsTheCongestionControlButWhereBothEndsHaveOneAddress) 
     }
 }
 
+int receive_buffer(int fd) {
+    int octets = 0;
+    socklen_t size = sizeof octets;
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &octets, &size), 0);
+    return octets;
+}
+
+// The kernel gives what it allows at most, half of tcp_rmem's last; twice 64 KiB is what a stream begins with.
+TEST(TcpTransportTest, HasRoomForSomeLargeFpdusFromTheStartAndIsNotFixedToIt) {
+    const auto [active, passive] = connected_sockets(INADDR_LOOPBACK);
+    const TcpTransport one(active, 30s), other(passive, 30s);
+    EXPECT_GE(receive_buffer(active), 1 << 20);
+    EXPECT_GE(receive_buffer(passive), 1 << 20);
+    int low_water = 0;
+    socklen_t size = sizeof low_water;
+    ASSERT_EQ(::getsockopt(active, SOL_SOCKET, SO_RCVLOWAT, &low_water, &size), 0);
+    EXPECT_EQ(low_water, 1) << "a single octet makes the stream readable";
+}
+
+// A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
 TEST(EngineHostTest, IsToldOfATerminateWhateverItsCode) {
     for (const wire::TerminateCode code : {wire::TerminateCode{0, 0, 0}, wire::TerminateCode{0, 1, 2}}) {
         Side side(300);
