@@ -110,7 +110,7 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
-    bool look_inside_poll();
+    bool is_inside_poll() const;
     bool look_for_poller();
     bool wait(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known);
@@ -147,6 +147,7 @@ class Engine::Impl {
     bool polled_meanwhile_ = false;             // the thread stood back, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_deferrals_ = 0, seen_done_ = 0;  // the thread's last look
     std::uint32_t looks_inside_ = 0;                                                     // since a poll ended
+    std::uint32_t stand_back_ = 1;  // how long, in units of the shortest time
 
     // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
     std::int64_t report_at_ = 0;

@@ -24,12 +24,14 @@ constexpr std::uint32_t kFlushedPosts = 1;
 // Payload that may wait for somebody else to flush it.
 constexpr std::uint64_t kDeferredOctets = 256 * 1024;
 // How long the thread stands back from a poller before it looks again: bounds how late a target whose poller fell
-// silent is served.
+// silent is served. Each look takes a processor from the poller, so a poller that goes on is looked after less and
+// less: not before it has polled as long again, or the longest time.
 constexpr std::chrono::microseconds kStandBack{150};
-// So many empty polls since the thread's last look make a poller.
+constexpr std::uint32_t kLongestStandBack = 32;  // times that
+// So many empty polls in that time make a poller.
 constexpr std::uint64_t kPollerPolls = 4;
 // So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
-constexpr std::uint32_t kLooksInside = 8;
+constexpr std::uint32_t kLooksInside = 4;
 constexpr std::size_t kReadyBudget = 64;
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so many polls when they had none.
@@ -319,12 +321,9 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
     return earlier + tcp.retransmits;
 }
 
-// A poll that moves much takes its time. One that does not end for many looks may have lost its processor.
-bool Engine::Impl::look_inside_poll() {
-    const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
-    looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
-    seen_done_ = done;
-    return done != empty_polls_.load(std::memory_order_relaxed) && looks_inside_ < kLooksInside;
+// A poll that moves much takes its time.
+bool Engine::Impl::is_inside_poll() const {
+    return polls_done_.load(std::memory_order_relaxed) != empty_polls_.load(std::memory_order_relaxed);
 }
 
 bool Engine::Impl::look_for_poller() {
@@ -332,8 +331,14 @@ bool Engine::Impl::look_for_poller() {
     const std::uint64_t arms = arm_epoch_.load();
     // Who posts in bursts will poll, or post the next: woken for each deferral, the thread would only be in the way.
     const std::uint64_t deferrals = deferrals_.load(std::memory_order_relaxed);
-    const bool polled = polls - seen_polls_ >= kPollerPolls || look_inside_poll();
-    const bool active = (polled || deferrals != seen_deferrals_) && arms == seen_arms_;
+    const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
+    // One that does not end for many looks may have lost its processor.
+    looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
+    const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
+    const bool goes_on = polls - seen_polls_ >= kPollerPolls * stand_back_ || (inside && looks_inside_ == 0);
+    const bool active = (goes_on || inside || deferrals != seen_deferrals_) && arms == seen_arms_;
+    stand_back_ = active && goes_on ? std::min(stand_back_ * 2, kLongestStandBack) : 1;
+    seen_done_ = done;
     seen_deferrals_ = deferrals;
     seen_polls_ = polls;
     seen_arms_ = arms;
@@ -349,13 +354,14 @@ bool Engine::Impl::wait(Events& events, int& count) {
         standing_back_ = true;
         std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
         const std::int64_t left = std::max<std::int64_t>(deadline - ticks(Clock::now()), 0);
-        timespec timeout = to_timespec(std::min<std::int64_t>(left, std::chrono::nanoseconds(kStandBack).count()));
+        const std::chrono::nanoseconds longest = kStandBack * stand_back_;
+        timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
         syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
         standing_back_ = false;
         const bool kicked = fds[0].revents != 0;
         if (kicked) sys::drain_event(kick_.get());
         polled_meanwhile_ =
-            !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls || look_inside_poll());
+            !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls || is_inside_poll());
         return (fds[1].revents & POLLIN) != 0;
     }
     asleep_ = true;

@@ -205,6 +205,29 @@ TEST_F(ProgressTest, APostBehindAPostNeedsNoPoll) {
     }
 }
 
+// A thread that has seen polls for long looks seldom, but not never: 5 ms, and what a busy machine takes.
+TEST_F(ProgressTest, ATargetWhosePollerFellSilentIsServed) {
+    for (int round = 1; round <= 10; ++round) {
+        const auto polling = std::chrono::steady_clock::now() + 20ms;
+        while (std::chrono::steady_clock::now() < polling)
+            EXPECT_EQ(b_.poll(), 0);
+        a_.memory[0] = std::byte(round);
+        const Sge one{reinterpret_cast<std::uintptr_t>(a_.memory.data()), 1, a_.stag};
+        ASSERT_EQ(
+            a_.engine->post_send(
+                *a_.qp,
+                {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(b_.memory.data()), b_.stag, 0}),
+            PostResult::kOk);
+        a_.engine->ring_doorbell(*a_.qp);
+        const auto deadline = std::chrono::steady_clock::now() + 1s;
+        volatile std::byte* const seen = b_.memory.data();
+        while (*seen != std::byte(round))
+            ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+        while (a_.poll() == 0) {
+        }
+    }
+}
+
 // A receiver that is slower than its sender meets every Send with an empty queue: each of them may wait as long.
 TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {
     constexpr auto kPatience = 300ms;
