@@ -110,6 +110,7 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
+    bool is_inside_burst() const;
     bool is_inside_poll() const;
     bool look_for_poller();
     bool wait(Events& events, int& count);
@@ -143,11 +144,11 @@ class Engine::Impl {
     std::atomic<std::uint32_t> epoll_gap_{1};
     std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
     std::atomic<std::uint64_t> poll_epoch_{0};  // empty polls and req_notify calls: ends every deferral
-    std::atomic<std::uint64_t> deferrals_{0};   // posts that were left for somebody else to flush
+    std::atomic<std::int64_t> deferred_at_{0};  // cycles; the last post that was left for somebody else to flush
     bool polled_meanwhile_ = false;             // the thread stood back, and a poller did all there was to do
-    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_deferrals_ = 0, seen_done_ = 0;  // the thread's last look
-    std::uint32_t looks_inside_ = 0;                                                     // since a poll ended
-    std::uint32_t stand_back_ = 1;  // how long, in units of the shortest time
+    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
+    std::uint32_t looks_inside_ = 0;                                // since a poll ended
+    std::uint32_t stand_back_ = 1;                                  // how long, in units of the shortest time
 
     // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
     std::int64_t report_at_ = 0;

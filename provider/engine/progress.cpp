@@ -18,6 +18,8 @@ namespace {
 constexpr std::int64_t kBurstGap = cycles_in(std::chrono::microseconds(2));
 // A burst's poster flushes this often itself.
 constexpr std::int64_t kGather = cycles_in(std::chrono::microseconds(20));
+// The time between two deferrals of one burst at most, the flush of 256 KiB between them included.
+constexpr std::uint64_t kBurstGoesOn = cycles_in(std::chrono::microseconds(60));
 // So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
 // alone waits for nobody. The rest is gathered.
 constexpr std::uint32_t kFlushedPosts = 1;
@@ -72,7 +74,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     qp.posted_at.store(now, std::memory_order_relaxed);
     if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
         qp.posted_octets() - qp.flushed_octets.load(std::memory_order_relaxed) <= kDeferredOctets) {
-        deferrals_.fetch_add(1, std::memory_order_relaxed);
+        deferred_at_.store(now, std::memory_order_relaxed);
         schedule(qp);
         return;
     }
@@ -321,6 +323,11 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
     return earlier + tcp.retransmits;
 }
 
+// Its poster flushes a burst, or polls; the thread would only be in the way.
+bool Engine::Impl::is_inside_burst() const {
+    return static_cast<std::uint64_t>(cycles() - deferred_at_.load(std::memory_order_relaxed)) <= kBurstGoesOn;
+}
+
 // A poll that moves much takes its time.
 bool Engine::Impl::is_inside_poll() const {
     return polls_done_.load(std::memory_order_relaxed) != empty_polls_.load(std::memory_order_relaxed);
@@ -329,17 +336,15 @@ bool Engine::Impl::is_inside_poll() const {
 bool Engine::Impl::look_for_poller() {
     const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
     const std::uint64_t arms = arm_epoch_.load();
-    // Who posts in bursts will poll, or post the next: woken for each deferral, the thread would only be in the way.
-    const std::uint64_t deferrals = deferrals_.load(std::memory_order_relaxed);
     const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
     // One that does not end for many looks may have lost its processor.
     looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
     const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
-    const bool goes_on = polls - seen_polls_ >= kPollerPolls * stand_back_ || (inside && looks_inside_ == 0);
-    const bool active = (goes_on || inside || deferrals != seen_deferrals_) && arms == seen_arms_;
+    const bool goes_on =
+        polls - seen_polls_ >= kPollerPolls * stand_back_ || (inside && looks_inside_ == 0) || is_inside_burst();
+    const bool active = (goes_on || inside) && arms == seen_arms_;
     stand_back_ = active && goes_on ? std::min(stand_back_ * 2, kLongestStandBack) : 1;
     seen_done_ = done;
-    seen_deferrals_ = deferrals;
     seen_polls_ = polls;
     seen_arms_ = arms;
     return active;
@@ -360,8 +365,8 @@ bool Engine::Impl::wait(Events& events, int& count) {
         standing_back_ = false;
         const bool kicked = fds[0].revents != 0;
         if (kicked) sys::drain_event(kick_.get());
-        polled_meanwhile_ =
-            !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls || is_inside_poll());
+        polled_meanwhile_ = !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls ||
+                                        is_inside_poll() || is_inside_burst());
         return (fds[1].revents & POLLIN) != 0;
     }
     asleep_ = true;
