@@ -52,6 +52,26 @@ TEST(Regression, ReadAnsweredBeforeItsRequestIsSent) {
     EXPECT_EQ(rig.poll(rig.send_cq).size(), 1u);
 }
 
+// A Write of 64 KiB ends in a small FPDU, and so does one of 1 MiB: the large one behind it is read to its place all
+// the same, when the messages before began with such a one.
+TEST(Regression, WhatFollowsTheSmallEndOfALargeMessageIsNotCopied) {
+    constexpr std::size_t kLarge = 60'000, kMessages = 32;
+    Rig rig;
+    std::vector<std::byte> data(65'536);
+    const std::uint32_t stag = rig.region(data, access::kLocalWrite | access::kRemoteWrite, 0x1000);
+    ASSERT_TRUE(rig.start(plain_stream()));
+    rig.script.place = data;
+    for (std::size_t i = 0; i < kMessages; ++i) {
+        append_fpdu(rig.script.inbound, tagged(wire::Opcode::kWrite, stag, 0x1000, kLarge, false), false, false);
+        append_fpdu(rig.script.inbound, tagged(wire::Opcode::kWrite, stag, 0x1000 + kLarge, data.size() - kLarge),
+                    false, false);
+    }
+    EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
+    EXPECT_EQ(rig.qp->counters().get(Count::kRxWrites), kMessages);
+    EXPECT_EQ(data, std::vector<std::byte>(data.size(), std::byte(0x5a)));
+    EXPECT_LE(rig.script.elsewhere, PassPool::kRxStaging + kMessages * 8192) << "one staging area, and small ends";
+}
+
 // A completion that finds its CQ full is lost: the stream may not go on as if it had been told.
 TEST(Regression, AnOverflownCqEndsTheStreamWhoseCompletionItLost) {
     Rig rig({.cq_entries = 1});

@@ -67,7 +67,9 @@ struct Script {
     std::vector<std::size_t> cuts;     // offsets that one receive() does not cross, rising
     bool fin = false, broken = false;  // behind inbound
     bool fault = false;                // receive() finds its memory unmapped
-    bool bypass = false;               // foreign memory may come here by itself
+    std::span<const std::byte> place;  // octets that receive() puts elsewhere are counted as
+    std::size_t elsewhere = 0;
+    bool bypass = false;  // foreign memory may come here by itself
     Bytes outbound;
     std::size_t window = kNoLimit;  // octets that send() still takes
     std::uint32_t emss = 1460;
@@ -92,6 +94,8 @@ class ScriptTransport final : public Transport {
             const std::size_t part = std::min(slices[i].length, left);
             std::memcpy(slices[i].base, script_.inbound.data() + script_.taken, part);
             script_.taken += part;
+            if (slices[i].base < script_.place.data() || slices[i].base >= script_.place.data() + script_.place.size())
+                script_.elsewhere += part;
             moved += part;
             left -= part;
         }

@@ -28,7 +28,9 @@ void Rx::start(bool crc, bool markers, bool rtr_send, bool bypass) {
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
-    stalled_ = expect_large_ = false;
+    stalled_ = large_ = false;
+    last_ = true;
+    starts_large_ = 0;
     phase_ = Phase::kHeader;
     header_have_ = 0;
     msn_ = {1, 1, 1};
@@ -58,8 +60,13 @@ Rx::Status Rx::ended(IoStatus status) const {
     return Status::kBroken;  // a FIN inside an FPDU is MPA error 1 (RFC 5044 8)
 }
 
+// Of the next segment. The last one of a message says little: a message of 64 KiB ends in a small one.
+bool Rx::expects_large() const {
+    return last_ ? starts_large_ != 0 : large_;
+}
+
 std::uint32_t Rx::large_left() const {
-    if (phase_ == Phase::kPayload && expect_large_) return payload_left_;
+    if (phase_ == Phase::kPayload && large_) return payload_left_;
     const std::size_t size = frame_.empty() || stalled_ ? 0 : frame_size(frame_.octets());
     return size > kDirect ? static_cast<std::uint32_t>(size - frame_.size()) : 0;
 }
@@ -107,7 +114,7 @@ Rx::Status Rx::step_direct(Pass& pass) {
     std::array<IoSlice, kMaxSlices + 1> io;
     std::uint32_t count = 0;
     std::uint32_t direct = 0;
-    if (phase_ == Phase::kPayload && expect_large_ && target_ != Target::kNothing) {
+    if (phase_ == Phase::kPayload && large_ && target_ != Target::kNothing) {
         const SliceResult target = slices(io.data(), kMaxSlices);
         if (target.error != MemoryError::kNone) {
             sink_lost();
@@ -118,10 +125,9 @@ Rx::Status Rx::step_direct(Pass& pass) {
     }
     std::size_t ahead = pass.rx_staging().size();
     if (direct != 0) {
-        ahead = direct == payload_left_ ? trailer_left_ + kLookAhead : 0;
-    } else if (expect_large_ && phase_ != Phase::kPayload) {
-        // the header alone, so that its payload is not copied
-        ahead = (phase_ == Phase::kTrailer ? trailer_left_ : 0) + kLookAhead;
+        ahead = direct == payload_left_ ? trailer_left_ + kAhead : 0;
+    } else if (expects_large()) {
+        ahead = (phase_ == Phase::kPayload ? payload_left_ : 0) + trailer_left_ + kAhead;
     }
     if (ahead != 0) io[count++] = {pass.rx_staging().data(), ahead};
 
@@ -207,7 +213,7 @@ void Rx::header_complete(std::size_t length) {
     ulpdu_len_ = wire::load_be16(header_.data());
     payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(std::min<std::size_t>(header.size(), ulpdu_len_));
     trailer_left_ = static_cast<std::uint32_t>(wire::pad_len(ulpdu_len_) + wire::kCrcLen);
-    expect_large_ = payload_left_ >= kDirect;
+    note_size(payload_left_);
     switch (begin_segment(header)) {
         case Verdict::kAccept:
             phase_ = payload_left_ != 0 ? Phase::kPayload : Phase::kTrailer;
@@ -227,20 +233,18 @@ Rx::Status Rx::step_frames(Pass& pass) {
     std::array<IoSlice, 2> io;
     std::uint32_t count = 0;
     std::size_t missing = 0;  // of the FPDU in frame_, read to its place
-    bool large = expect_large_;
+    bool large = expects_large();
     if (!frame_.empty()) {
         const std::size_t size = frame_size(frame_.octets());
         if (size > frame_.size()) {
             if (bypass_ && !refused_ && can_go_unread()) return step_unread(size, pass);
             missing = size - frame_.size();
             if (bypass_ && frame_.size() < kLookAhead) missing = std::min(missing, kAhead);
-            large = size >= kDirect;
+            large = large || size >= kDirect;
             io[count++] = {frame_.room(missing), missing};
         }
     }
-    // Behind a large FPDU no more than the next header: its octets are read to their place as well.
-    const std::size_t behind = bypass_ ? kAhead : PassPool::kRxStaging;
-    const std::span<std::byte> staging = pass.rx_staging().first(large ? kLookAhead : behind);
+    const std::span<std::byte> staging = pass.rx_staging().first(large || bypass_ ? kAhead : PassPool::kRxStaging);
     io[count++] = {staging.data(), staging.size()};
     const IoResult result = read(io.data(), count);
     if (result.status != IoStatus::kOk) return ended(result.status);
@@ -345,7 +349,7 @@ std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
 void Rx::take_frame(std::span<std::byte> raw, Pass& pass) {
     const std::uint64_t position = position_;
     position_ += raw.size();
-    expect_large_ = raw.size() >= kDirect;
+    note_size(raw.size());
     if (crc_ && !wire::fpdu_crc_ok(raw)) {
         qp_.counters_.add(Count::kRxCrcErrors, 1);
         fail(wire::fault::kCrc, AsyncEvent::kQpFatal, {});

@@ -66,10 +66,13 @@ class Rx {
     // its own.
     static constexpr std::uint32_t kDirect = 16 * 1024;
     static constexpr std::uint32_t kMaxSlices = 64;
-    // Past the transport: payloads that are worth a call of their own; what is read before a header is there, so that
-    // most of a payload is still unread then; and what is taken at once of FPDUs that are not large.
-    static constexpr std::uint32_t kUnread = 512;
+    // What is read before the header of a payload that shall be read to its place: the header, and what may stand
+    // before it of small FPDUs.
     static constexpr std::size_t kAhead = 1024;
+    static constexpr unsigned kRecentStarts = 3;  // of two messages, a bit each
+    // Past the transport: payloads that are worth a call of their own, and what is taken at once of FPDUs that are not
+    // large.
+    static constexpr std::uint32_t kUnread = 512;
     static constexpr std::size_t kUnreadRun = 64 * 1024;
 
     // ---- stream to segments. consume_*() returns how many octets it took: all, unless a Send stalls.
@@ -93,6 +96,12 @@ class Rx {
     IoResult read(const IoSlice* slices, std::size_t count);
     Status ended(IoStatus status) const;
     bool inside_fpdu() const;
+    // Before the header of a segment is looked at, whose payload or FPDU has so many octets.
+    void note_size(std::size_t octets) {
+        large_ = octets >= kDirect;
+        if (last_) starts_large_ = (starts_large_ << 1 | static_cast<unsigned>(large_)) & kRecentStarts;
+    }
+    bool expects_large() const;
 
     // ---- one segment (rx_segment.cpp). `header` holds the ULPDU's first octets: all headers, or the whole ULPDU if it
     // is shorter.
@@ -131,7 +140,8 @@ class Rx {
     bool first_ = true;
     bool stalled_ = false;
     std::uint64_t stalls_ = 0;
-    bool expect_large_ = false;  // the last FPDU was large: read the next header alone, its octets go to their place
+    bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place
+    unsigned starts_large_ = 0;  // whether the last messages began with a large segment
 
     Phase phase_ = Phase::kHeader;
     std::uint32_t header_have_ = 0;
