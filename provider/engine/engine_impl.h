@@ -139,13 +139,13 @@ class Engine::Impl {
     std::uint64_t next_linger_ = 0;
 
     std::atomic<std::uint64_t> empty_polls_{0};
-    std::atomic<std::uint64_t> polls_done_{0};    // of these; the rest is under way
-    std::atomic<std::uint64_t> ask_epoll_at_{0};  // count of empty polls
-    std::atomic<std::uint32_t> epoll_gap_{1};
-    std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
-    std::atomic<std::uint64_t> poll_epoch_{0};  // empty polls and req_notify calls: ends every deferral
-    std::atomic<std::int64_t> deferred_at_{0};  // cycles; the last post that was left for somebody else to flush
-    bool polled_meanwhile_ = false;             // the thread stood back, and a poller did all there was to do
+    std::atomic<std::uint64_t> polls_done_{0};     // of these; the rest is under way
+    std::atomic<std::int64_t> epoll_asked_at_{0};  // by a poll, for news of other QPs; cycles
+    std::atomic<std::uint64_t> epoll_gap_{0};      // until the next time
+    std::atomic<std::uint64_t> arm_epoch_{0};      // req_notify calls: somebody is about to sleep
+    std::atomic<std::uint64_t> poll_epoch_{0};     // empty polls and req_notify calls: ends every deferral
+    std::atomic<std::int64_t> deferred_at_{0};     // cycles; the last post that was left for somebody else to flush
+    bool polled_meanwhile_ = false;                // the thread stood back, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
     std::uint32_t looks_inside_ = 0;                                // since a poll ended
     std::uint32_t stand_back_ = 1;                                  // how long, in units of the shortest time

@@ -36,8 +36,9 @@ constexpr std::uint64_t kPollerPolls = 4;
 constexpr std::uint32_t kLooksInside = 4;
 constexpr std::size_t kReadyBudget = 64;
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
-// they have news, and after at most so many polls when they had none.
-constexpr std::uint32_t kLongestGap = 16;
+// they have news, and after at most so long when they had none.
+constexpr std::uint64_t kShortestGap = cycles_in(std::chrono::microseconds(1));
+constexpr std::uint64_t kLongestGap = cycles_in(std::chrono::microseconds(40));
 // What is counted is told this often while it moves.
 constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
@@ -125,19 +126,20 @@ void Engine::Impl::poll(std::uint64_t polls) {
     Pass pass = passes.begin();
     DrivenQp* hot = hot_.load(std::memory_order_acquire);
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
-    if (hot != nullptr && ready_.empty() && epoll_gap_.load(std::memory_order_relaxed) == kLongestGap) {
-        const std::int64_t until = hot->rests_until.load(std::memory_order_relaxed);
-        if (until != 0 && cycles() < until) return;  // nor have the others had news
+    const std::int64_t now = cycles();
+    const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
+    if (hot != nullptr && ready_.empty() && gap == kLongestGap) {
+        if (now < hot->rests_until.load(std::memory_order_relaxed)) return;  // nor have the others had news
     }
     if (hot != nullptr) drive(*hot, pass);
-    if (hot == nullptr || polls >= ask_epoll_at_.load(std::memory_order_relaxed)) {
+    if (hot == nullptr || static_cast<std::uint64_t>(now - epoll_asked_at_.load(std::memory_order_relaxed)) >= gap) {
         Events events;
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         const bool others = take_events(events, count, hot);
-        const std::uint32_t gap = others ? 1 : std::min(epoll_gap_.load(std::memory_order_relaxed) * 2, kLongestGap);
-        epoll_gap_.store(gap, std::memory_order_relaxed);
-        ask_epoll_at_.store(polls + gap, std::memory_order_relaxed);
+        const std::uint64_t next = others ? 0 : std::clamp(gap * 2, kShortestGap, kLongestGap);
+        epoll_gap_.store(next, std::memory_order_relaxed);
+        epoll_asked_at_.store(now, std::memory_order_relaxed);
     }
     run_ready(pass, kReadyBudget);
     deliver(pass);
