@@ -155,6 +155,31 @@ class ProgressTest : public testing::Test {
         }
     }
 
+    // Posts, one octet each, whose last one its target waits for without a poll of the sender's.
+    void write_octets(std::size_t count, std::byte value) {
+        b_.memory[count - 1] = std::byte(0);
+        for (std::size_t i = 0; i < count; ++i) {
+            a_.memory[i] = value;
+            const Sge one{reinterpret_cast<std::uintptr_t>(a_.memory.data() + i), 1, a_.stag};
+            const auto to = reinterpret_cast<std::uintptr_t>(b_.memory.data() + i);
+            ASSERT_EQ(a_.engine->post_send(*a_.qp, {i, WrOpcode::kWrite, 0, {&one, 1}, to, b_.stag, 0}),
+                      PostResult::kOk);
+            a_.engine->ring_doorbell(*a_.qp);
+        }
+        const auto deadline = std::chrono::steady_clock::now() + 1s;
+        volatile std::byte* const last = b_.memory.data() + count - 1;
+        while (*last != value)
+            ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+        for (std::size_t done = 0; done < count;)
+            done += static_cast<std::size_t>(a_.poll());
+    }
+    // Finding nothing.
+    static void keep_polling(Side& side) {
+        const auto until = std::chrono::steady_clock::now() + 20ms;
+        while (std::chrono::steady_clock::now() < until)
+            EXPECT_EQ(side.poll(), 0);
+    }
+
     Side a_{100}, b_{200};
 };
 
@@ -181,50 +206,23 @@ TEST_F(ProgressTest, BothWaysAtOnce) {
 
 // Two posts, and then memory alone is looked at: the second must not wait for a poll.
 TEST_F(ProgressTest, APostBehindAPostNeedsNoPoll) {
-    for (int round = 0; round < 20; ++round) {
-        b_.memory[1] = std::byte(0);
-        a_.memory[0] = a_.memory[1] = std::byte(round + 1);
-        for (std::uint64_t i = 0; i < 2; ++i) {
-            const Sge one{reinterpret_cast<std::uintptr_t>(a_.memory.data() + i), 1, a_.stag};
-            ASSERT_EQ(a_.engine->post_send(*a_.qp, {i,
-                                                    WrOpcode::kWrite,
-                                                    0,
-                                                    {&one, 1},
-                                                    reinterpret_cast<std::uintptr_t>(b_.memory.data() + i),
-                                                    b_.stag,
-                                                    0}),
-                      PostResult::kOk);
-            a_.engine->ring_doorbell(*a_.qp);
-        }
-        const auto deadline = std::chrono::steady_clock::now() + 5s;
-        volatile std::byte* const last = b_.memory.data() + 1;
-        while (*last != std::byte(round + 1))
-            ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-        for (int done = 0; done < 2;)
-            done += a_.poll();
+    for (int round = 1; round <= 20; ++round)
+        write_octets(2, std::byte(round));
+}
+
+// Nor must the end of a burst, though its poster has polled for long before.
+TEST_F(ProgressTest, ABurstNeedsNoPoll) {
+    for (int round = 1; round <= 10; ++round) {
+        keep_polling(a_);
+        write_octets(16, std::byte(round));
     }
 }
 
 // A thread that has seen polls for long looks seldom, but not never: 5 ms, and what a busy machine takes.
 TEST_F(ProgressTest, ATargetWhosePollerFellSilentIsServed) {
     for (int round = 1; round <= 10; ++round) {
-        const auto polling = std::chrono::steady_clock::now() + 20ms;
-        while (std::chrono::steady_clock::now() < polling)
-            EXPECT_EQ(b_.poll(), 0);
-        a_.memory[0] = std::byte(round);
-        const Sge one{reinterpret_cast<std::uintptr_t>(a_.memory.data()), 1, a_.stag};
-        ASSERT_EQ(
-            a_.engine->post_send(
-                *a_.qp,
-                {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(b_.memory.data()), b_.stag, 0}),
-            PostResult::kOk);
-        a_.engine->ring_doorbell(*a_.qp);
-        const auto deadline = std::chrono::steady_clock::now() + 1s;
-        volatile std::byte* const seen = b_.memory.data();
-        while (*seen != std::byte(round))
-            ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-        while (a_.poll() == 0) {
-        }
+        keep_polling(b_);
+        write_octets(1, std::byte(round));
     }
 }
 
