@@ -261,11 +261,9 @@ void Engine::Impl::run() {
         }
         Pass pass = passes.begin();
         take_events(events, count, nullptr);
-        if (!polled_meanwhile_) {
-            run_ready(pass, kReadyBudget);
-            // What was left is flushed: no burst to stand back from, least of all one of control_readable()'s.
-            deferred_at_.store(0, std::memory_order_relaxed);
-        }
+        if (!polled_meanwhile_) run_ready(pass, kReadyBudget);
+        // What control_readable() posted is flushed with it: no burst to stand back from.
+        if (control) deferred_at_.store(0, std::memory_order_relaxed);
         run_timers(pass);
         deliver(pass);
         report();
