@@ -3,8 +3,10 @@
 // processes on 127.0.0.1 (or, with --server and --client, on two hosts or namespaces); prints one number.
 //   lat     half of a round trip, us, median; "spin" receives without blocking, "block" sleeps
 //   memlat  the same, with each main thread spinning on memory that a second thread, blocked in recv, fills
-//   (ib_write_lat's shape) bw      one way, one send(2) per message: MB/s (10^6 octets) rate    the same in messages
-//   per second conn    connections per second: connect, accept, 24 octets each way, close
+//           (ib_write_lat's shape)
+//   bw      one way, one send(2) per message: MB/s (10^6 octets)
+//   rate    the same in messages per second
+//   conn    connections per second: connect, accept, 24 octets each way, close
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/tcp.h>

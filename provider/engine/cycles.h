@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The time for guesses: is this a burst, is it too early to look. Each post asks. Clock::now() takes three times as
-// long, since it waits until all before it has executed. Off by two, or standing still, this only makes the guess a bad
-// one.
+// long, since it waits until all before it has executed. Off by two, this only makes the guess a bad one; but it must
+// go on, since what waits for it to pass would wait for ever.
 #pragma once
 
 #include <chrono>

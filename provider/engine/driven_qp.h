@@ -36,6 +36,7 @@ struct DrivenQp final : Qp {
     std::atomic<std::int64_t> rests_until{0};
 
     // The deferral of small sends (progress.cpp).
+    std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell
     std::atomic<std::uint64_t> flushed_octets{0};
     std::atomic<std::uint64_t> flushed_in_epoch{~std::uint64_t{0}};
     std::atomic<std::int64_t> flushed_at{0};  // cycles

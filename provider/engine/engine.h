@@ -47,9 +47,10 @@ class Host {
 struct EngineOptions {
     std::chrono::milliseconds user_timeout{10'000};  // TCP_USER_TIMEOUT and keepalive, for a peer that vanished
     std::chrono::milliseconds rnr_timeout{1'000};  // how long an empty receive queue may hold the stream; 0: not at all
-    EngineCounters* counters = nullptr;            // borrowed; null: the engine's own
-    Trace* trace = nullptr;                        // borrowed; null: none
-    ForeignMemory* memory = nullptr;               // borrowed; not null: requests and STags name what it holds
+    bool looks_on = true;  // between messages that follow closely the thread looks on, yielding, before it sleeps
+    EngineCounters* counters = nullptr;  // borrowed; null: the engine's own
+    Trace* trace = nullptr;              // borrowed; null: none
+    ForeignMemory* memory = nullptr;     // borrowed; not null: requests and STags name what it holds
 };
 
 // One connected stream, as SWRNIC_DOWN_QP_CONNECTED tells it.

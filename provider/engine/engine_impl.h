@@ -114,6 +114,9 @@ class Engine::Impl {
     bool is_inside_poll() const;
     bool look_for_poller();
     bool wait(Events& events, int& count);
+    bool stand_back();
+    bool look_on(Events& events, int& count);
+    void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known);
     void drain_lingering(std::uint64_t id);
     void run_ready(Pass& pass, std::size_t budget);
@@ -148,7 +151,9 @@ class Engine::Impl {
     bool polled_meanwhile_ = false;                // the thread stood back, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
     std::uint32_t looks_inside_ = 0;                                // since a poll ended
-    std::uint32_t stand_back_ = 1;                                  // how long, in units of the shortest time
+    std::uint32_t stand_back_for_ = 1;                              // how long, in units of the shortest time
+    bool waits_shortly_ = false;                                    // the thread, the last time
+    std::int64_t looks_on_from_ = 0;                                // cycles; it does not look on before
 
     // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
     std::int64_t report_at_ = 0;

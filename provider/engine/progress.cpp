@@ -2,6 +2,7 @@
 // Who drives, and when: doorbells, polls, the background thread, timers. The rules stand over Engine::Impl.
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -16,20 +17,27 @@ namespace {
 
 // Posts that follow one another faster than this, without a poll in between, are a burst.
 constexpr std::int64_t kBurstGap = cycles_in(std::chrono::microseconds(2));
+// So many posts make a long burst: a program that keeps its queue full, and polls only for room. What it posts behind
+// such a poll belongs to the burst still; flushed alone, small FPDUs would cost as much as full packets.
+constexpr std::uint32_t kLongBurst = 16;
+constexpr std::int64_t kLongBurstGap = cycles_in(std::chrono::microseconds(20));
 // A burst's poster flushes this often itself.
-constexpr std::int64_t kGather = cycles_in(std::chrono::microseconds(20));
+constexpr std::int64_t kGather = cycles_in(std::chrono::microseconds(40));
 // The time between two deferrals of one burst at most, the flush of 256 KiB between them included.
 constexpr std::uint64_t kBurstGoesOn = cycles_in(std::chrono::microseconds(60));
 // So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
 // alone waits for nobody. The rest is gathered.
 constexpr std::uint32_t kFlushedPosts = 1;
-// Payload that may wait for somebody else to flush it.
-constexpr std::uint64_t kDeferredOctets = 256 * 1024;
+// Payload that may wait for somebody else to flush it: with headers, two of the largest packets that the kernel makes,
+// where payloads are copied; more where each is a slice of its own.
+constexpr std::uint64_t kDeferredSmall = 120 * 1024;
+constexpr std::uint64_t kLargePost = 8192;  // Tx copies payloads up to that
+constexpr std::uint64_t kDeferredLarge = 256 * 1024;
 // How long the thread stands back from a poller before it looks again: bounds how late a target whose poller fell
 // silent is served. Each look takes a processor from the poller, so a poller that goes on is looked after less and
 // less: not before it has polled as long again, or the longest time.
 constexpr std::chrono::microseconds kStandBack{150};
-constexpr std::uint32_t kLongestStandBack = 32;  // times that
+constexpr std::uint32_t kLongestStandBack = 32;  // times that; a poller is given twice that at its first look
 // So many empty polls in that time make a poller.
 constexpr std::uint64_t kPollerPolls = 4;
 // So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
@@ -39,6 +47,14 @@ constexpr std::size_t kReadyBudget = 64;
 // they have news, and after at most so long when they had none.
 constexpr std::uint64_t kShortestGap = cycles_in(std::chrono::microseconds(1));
 constexpr std::uint64_t kLongestGap = cycles_in(std::chrono::microseconds(40));
+// A thread whose last wait was short looks on for a while before it sleeps: to be woken costs a processor that halts
+// many times what a message does. It yields between two looks; a yield that took long met somebody who has work for the
+// processor, and would be run again only when the scheduler takes it from him: then the thread sleeps at once, for a
+// time, since who sleeps is run when he is woken.
+constexpr std::uint64_t kShortWait = cycles_in(std::chrono::microseconds(200));
+constexpr std::int64_t kLookOn = cycles_in(std::chrono::microseconds(100));
+constexpr std::int64_t kLongYield = cycles_in(std::chrono::microseconds(100));
+constexpr std::int64_t kRespite = cycles_in(std::chrono::milliseconds(100));
 // What is counted is told this often while it moves.
 constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
@@ -66,21 +82,26 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     // too.
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
     if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
+    const std::uint64_t posted = qp.posted_octets();
+    const bool large = posted - qp.rung_octets.load(std::memory_order_relaxed) > kLargePost;
+    qp.rung_octets.store(posted, std::memory_order_relaxed);
     const std::uint64_t epoch = poll_epoch_.load(std::memory_order_relaxed);
     const std::int64_t now = cycles();
-    const bool rested = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch ||
-                        now - qp.posted_at.load(std::memory_order_relaxed) > kBurstGap;
-    const std::uint32_t burst = rested ? 0 : qp.burst.load(std::memory_order_relaxed) + 1;
+    const std::int64_t gap = now - qp.posted_at.load(std::memory_order_relaxed);
+    const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
+    const bool polled = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch;
+    const bool rested = before >= kLongBurst && !large ? gap > kLongBurstGap : polled || gap > kBurstGap;
+    const std::uint32_t burst = rested ? 0 : before + 1;
     qp.burst.store(burst, std::memory_order_relaxed);
     qp.posted_at.store(now, std::memory_order_relaxed);
     if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
-        qp.posted_octets() - qp.flushed_octets.load(std::memory_order_relaxed) <= kDeferredOctets) {
+        posted - qp.flushed_octets.load(std::memory_order_relaxed) <= (large ? kDeferredLarge : kDeferredSmall)) {
         deferred_at_.store(now, std::memory_order_relaxed);
         schedule(qp);
         return;
     }
     qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
-    qp.flushed_octets.store(qp.posted_octets(), std::memory_order_relaxed);
+    qp.flushed_octets.store(posted, std::memory_order_relaxed);
     Pass pass = passes.begin();
     drive_tx(qp, pass);
     deliver(pass);
@@ -345,9 +366,9 @@ bool Engine::Impl::look_for_poller() {
     looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
     const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
     const bool goes_on =
-        polls - seen_polls_ >= kPollerPolls * stand_back_ || (inside && looks_inside_ == 0) || is_inside_burst();
+        polls - seen_polls_ >= kPollerPolls * stand_back_for_ || (inside && looks_inside_ == 0) || is_inside_burst();
     const bool active = (goes_on || inside) && arms == seen_arms_;
-    stand_back_ = active && goes_on ? std::min(stand_back_ * 2, kLongestStandBack) : 1;
+    stand_back_for_ = active && goes_on ? std::min(stand_back_for_ * 2, kLongestStandBack) : 1;
     seen_done_ = done;
     seen_polls_ = polls;
     seen_arms_ = arms;
@@ -356,26 +377,57 @@ bool Engine::Impl::look_for_poller() {
 
 // Waits for something to do; true if the control descriptor is readable.
 bool Engine::Impl::wait(Events& events, int& count) {
-    const std::int64_t deadline = next_deadline();
     polled_meanwhile_ = false;
-    if (look_for_poller()) {
-        const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
-        standing_back_ = true;
-        std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
-        const std::int64_t left = std::max<std::int64_t>(deadline - ticks(Clock::now()), 0);
-        const std::chrono::nanoseconds longest = kStandBack * stand_back_;
-        timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
-        syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
-        standing_back_ = false;
-        const bool kicked = fds[0].revents != 0;
-        if (kicked) sys::drain_event(kick_.get());
-        polled_meanwhile_ = !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls ||
-                                        is_inside_poll() || is_inside_burst());
-        return (fds[1].revents & POLLIN) != 0;
+    if (look_for_poller()) return stand_back();
+    const std::int64_t begin = cycles();
+    if (!options.looks_on || !waits_shortly_ || !look_on(events, count)) sleep(events, count);
+    waits_shortly_ = static_cast<std::uint64_t>(cycles() - begin) < kShortWait;
+    for (int i = 0; i < count; ++i) {
+        if (events[static_cast<std::size_t>(i)].data.u64 == kControlEvent) return true;
     }
+    return false;
+}
+
+// Leaves everything but control to a poller for a while; true if the control descriptor is readable.
+bool Engine::Impl::stand_back() {
+    const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
+    standing_back_ = true;
+    std::int64_t left = std::max<std::int64_t>(next_deadline() - ticks(Clock::now()), 0);
+    // seq_cst against arm-then-kick: either a req_notify since the look is seen here, or it sees that we stand back
+    if (arm_epoch_.load() != seen_arms_) left = 0;
+    const std::chrono::nanoseconds longest = kStandBack * stand_back_for_;
+    std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
+    timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
+    syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
+    standing_back_ = false;
+    const bool kicked = fds[0].revents != 0;
+    if (kicked) sys::drain_event(kick_.get());
+    polled_meanwhile_ = !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls ||
+                                    is_inside_poll() || is_inside_burst());
+    return (fds[1].revents & POLLIN) != 0;
+}
+
+// Looks for events without sleeping, while nobody else wants the processor; true if there is something to do.
+bool Engine::Impl::look_on(Events& events, int& count) {
+    const std::int64_t begin = cycles();
+    for (std::int64_t now = begin; now >= looks_on_from_ && now - begin < kLookOn;) {
+        if (!ready_.empty() || stop_) return true;
+        count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
+        if (count > 0) return true;
+        const std::int64_t yielded_at = cycles();
+        sched_yield();
+        now = cycles();
+        if (now - yielded_at > kLongYield) looks_on_from_ = now + kRespite;
+    }
+    count = 0;
+    return false;
+}
+
+void Engine::Impl::sleep(Events& events, int& count) {
     asleep_ = true;
+    // seq_cst against push-then-kick: either the push, or timer, is seen here, or the kick sees that we sleep
     int timeout_ms = -1;
-    // seq_cst against push-then-kick: either the push is seen here, or the kick sees that we sleep
+    const std::int64_t deadline = next_deadline();
     if (!ready_.empty() || stop_) {
         timeout_ms = 0;
     } else if (deadline != INT64_MAX) {
@@ -385,10 +437,6 @@ bool Engine::Impl::wait(Events& events, int& count) {
     count =
         static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), timeout_ms, nullptr, 8));
     asleep_ = false;
-    for (int i = 0; i < count; ++i) {
-        if (events[static_cast<std::size_t>(i)].data.u64 == kControlEvent) return true;
-    }
-    return false;
 }
 
 // Inside a pass. Turns events into entries of the ready queue; true if another QP than `known` has news.

@@ -4,16 +4,21 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -156,22 +161,22 @@ class ProgressTest : public testing::Test {
     }
 
     // Posts, one octet each, whose last one its target waits for without a poll of the sender's.
-    void write_octets(std::size_t count, std::byte value) {
-        b_.memory[count - 1] = std::byte(0);
+    static void write_octets(Side& from, Side& to, std::size_t count, std::byte value) {
+        to.memory[count - 1] = std::byte(0);
         for (std::size_t i = 0; i < count; ++i) {
-            a_.memory[i] = value;
-            const Sge one{reinterpret_cast<std::uintptr_t>(a_.memory.data() + i), 1, a_.stag};
-            const auto to = reinterpret_cast<std::uintptr_t>(b_.memory.data() + i);
-            ASSERT_EQ(a_.engine->post_send(*a_.qp, {i, WrOpcode::kWrite, 0, {&one, 1}, to, b_.stag, 0}),
+            from.memory[i] = value;
+            const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data() + i), 1, from.stag};
+            const auto at = reinterpret_cast<std::uintptr_t>(to.memory.data() + i);
+            ASSERT_EQ(from.engine->post_send(*from.qp, {i, WrOpcode::kWrite, 0, {&one, 1}, at, to.stag, 0}),
                       PostResult::kOk);
-            a_.engine->ring_doorbell(*a_.qp);
+            from.engine->ring_doorbell(*from.qp);
         }
         const auto deadline = std::chrono::steady_clock::now() + 1s;
-        volatile std::byte* const last = b_.memory.data() + count - 1;
+        volatile std::byte* const last = to.memory.data() + count - 1;
         while (*last != value)
             ASSERT_LT(std::chrono::steady_clock::now(), deadline);
         for (std::size_t done = 0; done < count;)
-            done += static_cast<std::size_t>(a_.poll());
+            done += static_cast<std::size_t>(from.poll());
     }
     // Finding nothing.
     static void keep_polling(Side& side) {
@@ -207,14 +212,14 @@ TEST_F(ProgressTest, BothWaysAtOnce) {
 // Two posts, and then memory alone is looked at: the second must not wait for a poll.
 TEST_F(ProgressTest, APostBehindAPostNeedsNoPoll) {
     for (int round = 1; round <= 20; ++round)
-        write_octets(2, std::byte(round));
+        write_octets(a_, b_, 2, std::byte(round));
 }
 
 // Nor must the end of a burst, though its poster has polled for long before.
 TEST_F(ProgressTest, ABurstNeedsNoPoll) {
     for (int round = 1; round <= 10; ++round) {
         keep_polling(a_);
-        write_octets(16, std::byte(round));
+        write_octets(a_, b_, 16, std::byte(round));
     }
 }
 
@@ -222,9 +227,111 @@ TEST_F(ProgressTest, ABurstNeedsNoPoll) {
 TEST_F(ProgressTest, ATargetWhosePollerFellSilentIsServed) {
     for (int round = 1; round <= 10; ++round) {
         keep_polling(b_);
-        write_octets(1, std::byte(round));
+        write_octets(a_, b_, 1, std::byte(round));
     }
 }
+
+std::set<std::string> tasks() {
+    std::set<std::string> found;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+        found.insert(task.path());
+    return found;
+}
+
+// How often the thread has slept.
+std::uint64_t sleeps(const std::string& task) {
+    std::ifstream status(task + "/status");
+    for (std::string line; std::getline(status, line);) {
+        constexpr std::string_view kLabel = "voluntary_ctxt_switches:";
+        if (line.starts_with(kLabel)) return std::stoull(line.substr(kLabel.size()));
+    }
+    ADD_FAILURE() << "no count of switches in " << task;
+    return 0;
+}
+
+std::chrono::nanoseconds processor_time(const std::string& task) {
+    std::uint64_t spent = 0;
+    std::ifstream(task + "/schedstat") >> spent;
+    return std::chrono::nanoseconds(spent);
+}
+
+// A target that is written to all the time: its thread sleeps between two messages only if somebody else wants its
+// processor, which others than this program may do for a while. It sleeps when no more comes.
+TEST_F(ProgressTest, AThreadLooksOnBetweenMessagesAndSleepsBehindThem) {
+    constexpr std::size_t kRound = 200, kFew = kRound / 20;
+    const std::set<std::string> others = tasks();
+    Side target(300);
+    const std::set<std::string> all = tasks();
+    ASSERT_EQ(all.size(), others.size() + 1);
+    const std::string thread =
+        *std::find_if(all.begin(), all.end(), [&](const auto& task) { return !others.contains(task); });
+    Side writer(400);
+    const auto [active, passive] = connected_sockets();
+    join(target, passive, false);
+    join(writer, active, true);
+    std::uint64_t fewest = kRound;
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (fewest > kFew && std::chrono::steady_clock::now() < deadline) {
+        const std::uint64_t before = sleeps(thread);
+        for (std::size_t i = 0; i < kRound; ++i)
+            write_octets(writer, target, 1, std::byte(i % 2 + 1));
+        fewest = std::min(fewest, sleeps(thread) - before);
+    }
+    EXPECT_LE(fewest, kFew) << "for " << kRound << " messages, in the best round";
+    const std::chrono::nanoseconds spent = processor_time(thread);
+    ASSERT_GT(spent, 0ns);
+    std::this_thread::sleep_for(200ms);
+    EXPECT_LT(processor_time(thread) - spent, 5ms);
+}
+
+#ifndef __SANITIZE_ADDRESS__  // with it the polls alone may take longer than what ends a burst
+
+std::uint32_t segments_sent(int fd) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    return info.tcpi_data_segs_out;
+}
+
+// How many segments leave in the call that posts one more behind a burst and an empty poll; the fewest of some tries,
+// since a stopped program's burst has ended.
+std::uint32_t sent_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst) {
+    std::uint32_t fewest = ~0u;
+    const auto post = [&] {
+        const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
+        EXPECT_EQ(
+            from.engine->post_send(
+                *from.qp,
+                {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0}),
+            PostResult::kOk);
+        from.engine->ring_doorbell(*from.qp);
+    };
+    for (int round = 0; round < 200; ++round) {
+        for (std::size_t i = 0; i < burst; ++i)
+            post();
+        for (std::size_t done = 0; done < burst;)
+            done += static_cast<std::size_t>(from.poll());
+        EXPECT_EQ(from.poll(), 0);
+        const std::uint32_t before = segments_sent(fd);
+        post();
+        fewest = std::min(fewest, segments_sent(fd) - before);
+        while (from.poll() == 0) {
+        }
+    }
+    return fewest;
+}
+
+// A program that keeps its queue full polls for room; what it posts then is gathered. Others wait for nobody.
+TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
+    Side from(300), to(400);
+    const auto [active, passive] = connected_sockets();
+    join(from, active, true);
+    join(to, passive, false);
+    EXPECT_EQ(sent_behind_a_poll(from, to, active, 2), 1u);
+    EXPECT_EQ(sent_behind_a_poll(from, to, active, 32), 0u);
+}
+
+#endif
 
 // A receiver that is slower than its sender meets every Send with an empty queue: each of them may wait as long.
 TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {
