@@ -92,7 +92,7 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
                 rx_ended(qp, pass, status);
                 return;
         }
-    } while (qp.rx_due.exchange(false));
+    } while (qp.rx_due);  // not taken: if the lock is taken meanwhile, the holder must see it
 }
 
 void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass) {
@@ -149,7 +149,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass) {
                 finish(qp, pass, CloseReason::kLost, Ending::kClose);
                 return;
         }
-    } while (qp.tx_due.exchange(false));
+    } while (qp.tx_due);
 }
 
 void Engine::Impl::rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how) {
