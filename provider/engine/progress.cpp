@@ -365,9 +365,8 @@ bool Engine::Impl::look_for_poller() {
     // One that does not end for many looks may have lost its processor.
     looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
     const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
-    const bool goes_on =
-        polls - seen_polls_ >= kPollerPolls * stand_back_for_ || (inside && looks_inside_ == 0) || is_inside_burst();
-    const bool active = (goes_on || inside) && arms == seen_arms_;
+    const bool goes_on = polls - seen_polls_ >= kPollerPolls * stand_back_for_ || (inside && looks_inside_ == 0);
+    const bool active = (goes_on || inside || is_inside_burst()) && arms == seen_arms_;
     stand_back_for_ = active && goes_on ? std::min(stand_back_for_ * 2, kLongestStandBack) : 1;
     seen_done_ = done;
     seen_polls_ = polls;
