@@ -8,9 +8,10 @@ namespace {
 
 constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
 constexpr int kTxBudget = 16;
-constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
-constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a nanosecond
-constexpr std::size_t kBulkTurn = 32 * 1024, kLongestRest = 64 * 1024;  // octets
+constexpr std::chrono::seconds kLinger{1};    // for the peer's FIN after ours, and for a Terminate to get out
+constexpr std::size_t kMostInNs = 8;          // octets that no stream brings in a nanosecond
+constexpr std::size_t kBulkTurn = 16 * 1024;  // octets
+constexpr std::chrono::microseconds kBulkRest{8};
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
 // either.
 constexpr std::chrono::milliseconds kStopped{100};
@@ -43,12 +44,11 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 }
 
 // A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
-// behind it. After a turn of bulk, polls rest: as long as the rest of a large FPDU takes at least, or as much again.
+// behind it. Polls rest after a turn of bulk, and while the rest of a large FPDU cannot have come.
 void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets) {
-    std::size_t expected = qp.rx().large_left();
-    if (octets >= kBulkTurn) expected = std::max(expected, std::min(octets, kLongestRest));
-    const std::chrono::nanoseconds rest(expected / kMostInNs);
-    qp.rests_until.store(expected == 0 ? 0 : cycles() + cycles_in(rest), std::memory_order_relaxed);
+    std::chrono::nanoseconds rest(qp.rx().large_left() / kMostInNs);
+    if (octets >= kBulkTurn) rest = std::max<std::chrono::nanoseconds>(rest, kBulkRest);
+    qp.rests_until.store(rest.count() == 0 ? 0 : cycles() + cycles_in(rest), std::memory_order_relaxed);
 }
 
 void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
