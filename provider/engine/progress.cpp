@@ -31,11 +31,11 @@ constexpr std::uint32_t kFlushedPosts = 1;
 // Payload that may wait for somebody else to flush it: with headers, two of the largest packets that the kernel makes,
 // where payloads are copied; more where each is a slice of its own.
 constexpr std::uint64_t kDeferredSmall = 120 * 1024;
-constexpr std::uint64_t kLargePost = 8192;  // Tx copies payloads up to that
 constexpr std::uint64_t kDeferredLarge = 256 * 1024;
 // How long the thread stands back from a poller before it looks again: bounds how late a target whose poller fell
 // silent is served. Each look takes a processor from the poller, so a poller that goes on is looked after less and
-// less: not before it has polled as long again, or the longest time.
+// less: not before it has polled as long again, or the longest time. A poster of bursts that does not poll gets the
+// shortest time each time: what its peer sends is received by the thread alone.
 constexpr std::chrono::microseconds kStandBack{150};
 constexpr std::uint32_t kLongestStandBack = 32;  // times that; a poller is given twice that at its first look
 // So many empty polls in that time make a poller.
@@ -83,7 +83,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
     if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
     const std::uint64_t posted = qp.posted_octets();
-    const bool large = posted - qp.rung_octets.load(std::memory_order_relaxed) > kLargePost;
+    const bool large = posted - qp.rung_octets.load(std::memory_order_relaxed) > Tx::kCopy;
     qp.rung_octets.store(posted, std::memory_order_relaxed);
     const std::uint64_t epoch = poll_epoch_.load(std::memory_order_relaxed);
     const std::int64_t now = cycles();

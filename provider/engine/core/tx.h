@@ -30,6 +30,9 @@ struct SendWqe;
 
 class Tx {
   public:
+    // Octets. Payloads up to that are copied: cheaper than a slice of their own.
+    static constexpr std::uint32_t kCopy = 8192;
+
     enum class Status : std::uint8_t {
         kMoved,    // something went out; there may be more
         kIdle,     // nothing to send now
@@ -81,7 +84,6 @@ class Tx {
     static constexpr std::uint32_t kMaxRecords = 256;
     static constexpr std::uint32_t kMaxSlices = 1024;       // IOV_MAX
     static constexpr std::size_t kMaxOctets = 1024 * 1024;  // of one step
-    static constexpr std::uint32_t kCopy = 8192;  // smaller payloads are copied: cheaper than a slice of their own
 
     bool plan(const Cursor& at, Plan& out);
     bool plan_message(const Cursor& at, Plan& out);
