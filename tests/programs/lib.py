@@ -61,14 +61,14 @@ def remove_stale_namespaces():
 class Process:
     """One program under test, in a process group of its own, its output in a file."""
 
-    def __init__(self, lab, name, command, env):
+    def __init__(self, lab, name, command, env, stdin):
         self.name = name
         self.command = command
         self.excused = False  # what it says of its own faults does not count
         self.path = os.path.join(lab.directory, f"{len(lab.processes):03}-{name}.out")
         with open(self.path, "wb") as out:
             self.popen = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env,
+                command, stdin=stdin, stdout=out, stderr=subprocess.STDOUT, env=env,
                 cwd=lab.directory, start_new_session=True, preexec_fn=die_with_parent)
         self.pid = self.popen.pid
 
@@ -221,10 +221,10 @@ class Lab:
         env.update(settings or {})
         return env
 
-    def start(self, name, command, side="server", device=True, settings=None):
+    def start(self, name, command, side="server", device=True, settings=None, stdin=subprocess.DEVNULL):
         prefix = self.server_prefix if side == "server" else self.client_prefix
         full = [*prefix, *(self.swrnic if device else []), *map(str, command)]
-        process = Process(self, name, full, self.environment(settings))
+        process = Process(self, name, full, self.environment(settings), stdin)
         self.processes.append(process)
         return process
 
