@@ -284,7 +284,8 @@ TEST_F(ProgressTest, AThreadLooksOnBetweenMessagesAndSleepsBehindThem) {
     EXPECT_LT(processor_time(thread) - spent, 5ms);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // with it the polls alone may take longer than what ends a burst
+// With a sanitizer the polls alone may take longer than what ends a burst.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 std::uint32_t segments_sent(int fd) {
     tcp_info info{};
@@ -293,10 +294,11 @@ std::uint32_t segments_sent(int fd) {
     return info.tcpi_data_segs_out;
 }
 
-// How many segments leave in the call that posts one more behind a burst and an empty poll; the fewest of some tries,
-// since a stopped program's burst has ended.
-std::uint32_t sent_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst) {
-    std::uint32_t fewest = ~0u;
+constexpr int kTries = 200;
+
+// In how many tries nothing leaves in the call that posts one more behind a burst and an empty poll.
+int gathered_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst) {
+    int gathered = 0;
     const auto post = [&] {
         const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
         EXPECT_EQ(
@@ -306,29 +308,33 @@ std::uint32_t sent_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst
             PostResult::kOk);
         from.engine->ring_doorbell(*from.qp);
     };
-    for (int round = 0; round < 200; ++round) {
-        for (std::size_t i = 0; i < burst; ++i)
+    for (int i = 0; i < kTries; ++i) {
+        for (std::size_t posted = 0; posted < burst; ++posted)
             post();
         for (std::size_t done = 0; done < burst;)
             done += static_cast<std::size_t>(from.poll());
         EXPECT_EQ(from.poll(), 0);
         const std::uint32_t before = segments_sent(fd);
         post();
-        fewest = std::min(fewest, segments_sent(fd) - before);
+        if (segments_sent(fd) == before) ++gathered;
         while (from.poll() == 0) {
         }
     }
-    return fewest;
+    return gathered;
 }
 
-// A program that keeps its queue full polls for room; what it posts then is gathered. Others wait for nobody.
+// A program that keeps its queue full polls for room; what it posts then is gathered, unless it was stopped between the
+// two: on a busy machine that may be so most of the time. Others wait for nobody but a thread that is at their QP.
 TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
     Side from(300), to(400);
     const auto [active, passive] = connected_sockets();
     join(from, active, true);
     join(to, passive, false);
-    EXPECT_EQ(sent_behind_a_poll(from, to, active, 2), 1u);
-    EXPECT_EQ(sent_behind_a_poll(from, to, active, 32), 0u);
+    EXPECT_LT(gathered_behind_a_poll(from, to, active, 2), kTries / 2);
+    int most = 0;
+    for (int round = 0; round < 50 && most <= kTries * 3 / 4; ++round)
+        most = std::max(most, gathered_behind_a_poll(from, to, active, 32));
+    EXPECT_GT(most, kTries * 3 / 4);
 }
 
 #endif

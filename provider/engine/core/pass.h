@@ -49,8 +49,9 @@ class PassPool {
   public:
     static constexpr std::size_t kSlots = 64;
     static constexpr std::size_t kRxStaging = 192 * 1024;  // of one read; what is carried over is the QP's
-    static constexpr std::size_t kTxStaging = 160 * 1024;  // holds the largest FPDU twice: with and without markers
-    static constexpr std::size_t kTxScratch = 64 * 1024;   // slices and records of one send
+    // Of one send. Least: holds the largest FPDU twice, with and without markers.
+    static constexpr std::size_t kLeastTxStaging = 160 * 1024, kTxStaging = 8 * kLeastTxStaging;
+    static constexpr std::size_t kTxScratch = 64 * 1024;  // slices and records of one send
 
     // Movable, ends with its scope. Belongs to the thread that began it.
     class Pass {

@@ -19,6 +19,7 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool b
     crc_ = crc;
     markers_ = markers;
     large_ = large_fpdu;
+    staging_ = PassPool::kLeastTxStaging;
     cursor_ = Cursor{};
     cursor_.rtr = rtr;
     rtr_due_ = rtr != 0;
@@ -80,7 +81,7 @@ Tx::Status Tx::step_local(Pass& pass) {
 
 Tx::Status Tx::step(const TxGuard&, Pass& pass) {
     if (local_is_next()) return step_local(pass);
-    Layout layout(pass.tx_staging(), pass.tx_scratch());
+    Layout layout(pass.tx_staging().first(staging_), pass.tx_scratch());
     mulpdu_ = large_ ? wire::kMaxUlpdu : wire::mulpdu(qp_.transport_->emss(), markers_);
     fill(layout);
     if (layout.octets == 0) {
@@ -95,6 +96,8 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass) {
     const IoResult result =
         layout.named_count != 0 ? send_named(layout) : qp_.transport_->send(layout.slices, layout.slice_count);
     qp_.counters_.add(Count::kTxCalls, 1);
+    // The kernel copies faster in few large sends than in many small ones; but what it leaves is staged once more.
+    staging_ = result.count == layout.octets ? std::min(staging_ * 2, PassPool::kTxStaging) : PassPool::kLeastTxStaging;
     switch (result.status) {
         case IoStatus::kOk:
             if (layout.record_count == 0) return Status::kMoved;  // the first of them failed

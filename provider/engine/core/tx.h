@@ -125,6 +125,7 @@ class Tx {
     bool crc_ = false, markers_ = false, large_ = false;
     bool bypass_ = false;  // foreign memory sends the payload itself
     std::uint32_t mulpdu_ = 0;
+    std::size_t staging_ = PassPool::kLeastTxStaging;  // octets, for the next step
 
     Cursor cursor_;                 // all before it is with the transport
     std::size_t partial_sent_ = 0;  // octets of the FPDU at cursor_ that are out already

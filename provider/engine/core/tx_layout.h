@@ -23,7 +23,7 @@ struct Tx::Layout {
           named(reinterpret_cast<ForeignMemory::Outgoing*>(staging.data() + kHeader)) {
         static_assert(kMaxSlices * sizeof(IoSlice) + (kMaxRecords + 1) * sizeof(Record) <= PassPool::kTxScratch);
         static_assert(kMaxRecords <= ForeignMemory::kMostOutgoing &&
-                      kHeader + kNamed + ForeignMemory::kLongestFpdu <= PassPool::kTxStaging);
+                      kHeader + kNamed + ForeignMemory::kLongestFpdu <= PassPool::kLeastTxStaging);
     }
 
     bool has_room(std::size_t staged) const {
