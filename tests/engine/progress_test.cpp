@@ -330,8 +330,10 @@ TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
     const auto [active, passive] = connected_sockets();
     join(from, active, true);
     join(to, passive, false);
-    EXPECT_LT(gathered_behind_a_poll(from, to, active, 2), kTries / 2);
-    int most = 0;
+    int fewest = kTries, most = 0;
+    for (int round = 0; round < 50 && fewest >= kTries / 4; ++round)
+        fewest = std::min(fewest, gathered_behind_a_poll(from, to, active, 2));
+    EXPECT_LT(fewest, kTries / 4);
     for (int round = 0; round < 50 && most <= kTries * 3 / 4; ++round)
         most = std::max(most, gathered_behind_a_poll(from, to, active, 32));
     EXPECT_GT(most, kTries * 3 / 4);
