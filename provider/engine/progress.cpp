@@ -23,14 +23,14 @@ constexpr std::uint32_t kLongBurst = 16;
 constexpr std::int64_t kLongBurstGap = cycles_in(std::chrono::microseconds(20));
 // A burst's poster flushes this often itself.
 constexpr std::int64_t kGather = cycles_in(std::chrono::microseconds(40));
-// The time between two deferrals of one burst at most, the flush of 256 KiB between them included.
-constexpr std::uint64_t kBurstGoesOn = cycles_in(std::chrono::microseconds(60));
+// The time between two deferrals of one burst at most, the flush between them included.
+constexpr std::uint64_t kBurstGoesOn = cycles_in(std::chrono::microseconds(200));
 // So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
 // alone waits for nobody. The rest is gathered.
 constexpr std::uint32_t kFlushedPosts = 1;
-// Payload that may wait for somebody else to flush it: with headers, two of the largest packets that the kernel makes,
-// where payloads are copied; more where each is a slice of its own.
-constexpr std::uint64_t kDeferredSmall = 120 * 1024;
+// Payload that may wait for somebody else to flush it, where payloads are copied and where each is a slice of its own.
+// The kernel copies faster in few large sends than in many small ones.
+constexpr std::uint64_t kDeferredSmall = 500 * 1024;
 constexpr std::uint64_t kDeferredLarge = 256 * 1024;
 // How long the thread stands back from a poller before it looks again: bounds how late a target whose poller fell
 // silent is served. Each look takes a processor from the poller, so a poller that goes on is looked after less and
@@ -60,6 +60,13 @@ constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
 // One empty poll in so many is timed, for all of them.
 constexpr std::uint64_t kTimedPolls = 64;
+
+// A burst's gaps count from the end of its flush, which takes longer than any of them.
+void note_flush(DrivenQp& qp) {
+    const std::int64_t done = cycles();
+    qp.posted_at.store(done, std::memory_order_relaxed);
+    qp.flushed_at.store(done, std::memory_order_relaxed);
+}
 
 timespec to_timespec(std::int64_t nanoseconds) {
     return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
@@ -105,10 +112,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     Pass pass = passes.begin();
     drive_tx(qp, pass);
     deliver(pass);
-    // From the end of the flush: it takes longer than the gap, and a burst would never be gathered.
-    const std::int64_t done = cycles();
-    qp.posted_at.store(done, std::memory_order_relaxed);
-    qp.flushed_at.store(done, std::memory_order_relaxed);
+    note_flush(qp);
     want_report();
 }
 
@@ -471,8 +475,10 @@ void Engine::Impl::run_ready(Pass& pass, std::size_t budget) {
     for (std::size_t left = std::min(budget, ready_.size()); left != 0; --left) {
         DrivenQp* qp = ready_.pop();
         if (qp == nullptr) return;
-        qp->flushed_octets.store(qp->posted_octets(), std::memory_order_relaxed);
+        const std::uint64_t posted = qp->posted_octets();
+        const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
         drive(*qp, pass);
+        if (flushes) note_flush(*qp);
     }
 }
 
