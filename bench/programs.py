@@ -83,12 +83,17 @@ class Runner:
     def __init__(self, swrnic, rawtcp):
         self.swrnic = swrnic
         self.rawtcp = rawtcp
+        self.torn = 0  # pairs
 
     def ruler(self, arguments, shape):
         done = subprocess.run([self.rawtcp, *arguments, shape], capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise Failed(f"rawtcp {arguments}: {done.stderr}")
         return float(done.stdout)
+
+    def distance(self):
+        """Nanoseconds from one processor to the other."""
+        return self.ruler(("cores", "64", "3000"), "block")
 
     def perftest(self, row, count=None, prefix=()):
         """One run. perftest's client may be faster than its server's second listener, and is then run again."""

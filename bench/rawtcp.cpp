@@ -7,9 +7,13 @@
 //   bw      one way, one send(2) per message: MB/s (10^6 octets)
 //   rate    the same in messages per second
 //   conn    connections per second: connect, accept, 24 octets each way, close
+//   cores   no TCP: what one processor takes to see what another has written, ns, the best of some tries; it tells
+//   whether
+//           a virtual machine's two processors share a cache just now
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -228,6 +232,46 @@ double stream_rate(const Job& job, const Socket& stream) {
     return job.mode == "rate" ? rate : rate * static_cast<double>(job.size) / 1e6;
 }
 
+void stay_on(int processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+// 0 where there is one processor alone.
+double between_cores(const Job& job) {
+    constexpr int kTries = 10;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return 0;
+    int first = 0;
+    while (!CPU_ISSET(first, &allowed))
+        ++first;
+    int second = first + 1;
+    while (!CPU_ISSET(second, &allowed))
+        ++second;
+    const int rounds = static_cast<int>(job.amount);
+    alignas(64) std::atomic<int> turn{0};
+    const auto play = [&](int processor, int mine, auto&& done) {
+        stay_on(processor);
+        for (int i = 0; i < kTries * rounds; ++i) {
+            while (turn.load(std::memory_order_acquire) != 2 * i + mine) {
+            }
+            turn.store(2 * i + mine + 1, std::memory_order_release);
+            if ((i + 1) % rounds == 0) done();
+        }
+    };
+    std::thread other([&] { play(second, 1, [] {}); });
+    double best = 1;
+    auto start = Clock::now();
+    play(first, 0, [&] {
+        best = std::min(best, seconds_since(start));
+        start = Clock::now();
+    });
+    other.join();
+    return best * 1e9 / rounds / 2;
+}
+
 double measure(const Job& job, const Address& address) {
     if (job.mode == "conn") return connections_per_second(job, address);
     const auto stream = std::make_unique<Socket>(dial(address));
@@ -247,8 +291,10 @@ int main(int argc, char** argv) {
     bool server = false;
     std::string client, shape = "block";
     std::uint16_t port = 0;
-    CLI::App app{"What plain TCP does: lat, memlat, bw, rate, conn"};
-    app.add_option("mode", job.mode)->required()->check(CLI::IsMember({"lat", "memlat", "bw", "rate", "conn"}));
+    CLI::App app{"What plain TCP does: lat, memlat, bw, rate, conn; and cores"};
+    app.add_option("mode", job.mode)
+        ->required()
+        ->check(CLI::IsMember({"lat", "memlat", "bw", "rate", "conn", "cores"}));
     app.add_option("size", job.size, "octets of a message")->required()->check(CLI::Range(1, 1 << 30));
     app.add_option("amount", job.amount, "round trips, seconds or connections")->required()->check(CLI::PositiveNumber);
     app.add_option("shape", shape, "how a receiver waits")->check(CLI::IsMember({"spin", "block"}));
@@ -257,6 +303,10 @@ int main(int argc, char** argv) {
     app.add_option("--port", port);
     CLI11_PARSE(app, argc, argv);
     job.spin = shape == "spin";
+    if (job.mode == "cores") {
+        fmt::print("{:.0f}\n", between_cores(job));
+        return 0;
+    }
 
     Address address(server ? "0.0.0.0" : client.empty() ? "127.0.0.1" : client, port);
     pid_t child = 0;
