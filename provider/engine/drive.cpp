@@ -25,9 +25,13 @@ void count_stall(DrivenQp& qp, std::int64_t waited) {
 
 void Engine::Impl::drive(DrivenQp& qp, Pass& pass) {
     drive_rx(qp, pass);
+    if (may_transmit(qp)) drive_tx(qp, pass, Tx::Tail::kSend);
+}
+
+bool Engine::Impl::may_transmit(const DrivenQp& qp) {
     // A full socket is left alone until EPOLLOUT says that a good part of it is free.
-    if (qp.tx_blocked && !qp.tx_due && !qp.has_fault()) return;
-    if (qp.tx().has_work() || qp.state() == QpState::kSqd) drive_tx(qp, pass);
+    if (qp.tx_blocked && !qp.tx_due && !qp.has_fault()) return false;
+    return qp.tx().has_work() || qp.state() == QpState::kSqd;
 }
 
 // Every Send that finds no receive may wait for the whole time, though the one before it in the same turn did wait too.
@@ -95,7 +99,7 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
     } while (qp.rx_due);  // not taken: if the lock is taken meanwhile, the holder must see it
 }
 
-void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass) {
+void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
     qp.tx_due = true;
     do {
         TxGuard guard(qp.tx_lock(), std::try_to_lock);
@@ -108,7 +112,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass) {
         }
         Tx::Status status = Tx::Status::kMoved;
         for (int i = 0; i < kTxBudget && status == Tx::Status::kMoved; ++i)
-            status = qp.transmit(guard, pass);
+            status = qp.transmit(guard, pass, tail);
         if (status == Tx::Status::kLast ||
             (status == Tx::Status::kIdle && qp.state() == QpState::kSqd && qp.tx().is_done(guard))) {
             if (Transport* transport = qp.transport(guard); transport != nullptr && !qp.fin_sent.exchange(true)) {
@@ -137,6 +141,9 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass) {
                     qp.must_end_by = ticks(Clock::now() + kLinger);
                     arm_timer(qp, qp.must_end_by);
                 }
+                break;
+            case Tx::Status::kHeld:  // by who comes next: behind more of its kind, or alone
+                schedule(qp);
                 break;
             case Tx::Status::kIdle:
                 break;
@@ -191,7 +198,7 @@ void Engine::Impl::start_disconnect(DrivenQp& qp, Pass& pass) {
     if (qp.state() != QpState::kRts || !qp.apply(QpEvent::kDisconnect)) return;
     qp.must_end_by = ticks(Clock::now() + options.user_timeout);
     arm_timer(qp, qp.must_end_by);
-    drive_tx(qp, pass);
+    drive_tx(qp, pass, Tx::Tail::kSend);
 }
 
 void Engine::Impl::flush(DrivenQp& qp, Pass& pass) {

@@ -50,10 +50,11 @@ struct DrivenQp final : Qp {
     std::atomic<bool> fin_sent{false};
     std::int64_t timer_at = 0;  // when its one timer fires; 0: none; under the engine's timer lock
 
-    // Membership in ReadyQueue, under its lock.
+    std::atomic<bool> ready{false};  // stands in ReadyQueue, or will in a moment
+    // Its place there, under the queue's lock.
     DrivenQp* ready_next = nullptr;
     DrivenQp* ready_prev = nullptr;
-    bool ready = false;  // stands in it, or has been retired from it
+    bool ready_retired = false;
 };
 
 }  // namespace swrnic::engine

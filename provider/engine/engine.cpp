@@ -164,7 +164,7 @@ bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
             if (qp_transition(qp.state(), QpEvent::kFault).kind == QpTransition::kRefused) return false;
             qp.raise(Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal));
             Pass pass = passes.begin();
-            drive_tx(qp, pass);
+            drive_tx(qp, pass, Tx::Tail::kSend);
             deliver(pass);
             return true;
         }

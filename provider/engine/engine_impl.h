@@ -59,10 +59,11 @@ class Engine::Impl {
 
     // ---- driving (drive.cpp). `qp` is protected by the pass.
     void drive(DrivenQp& qp, Pass& pass);
+    static bool may_transmit(const DrivenQp& qp);
     void drive_rx(DrivenQp& qp, Pass& pass);
     void note_rest(DrivenQp& qp, const RxGuard& guard, std::size_t octets);
     void note_stall(DrivenQp& qp, const RxGuard& guard, bool stalled);
-    void drive_tx(DrivenQp& qp, Pass& pass);
+    void drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail);
     void rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how);
     enum class Ending : std::uint8_t {
         kDrain,  // read until the peer's FIN, within a deadline
@@ -119,7 +120,7 @@ class Engine::Impl {
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known);
     void drain_lingering(std::uint64_t id);
-    void run_ready(Pass& pass, std::size_t budget);
+    void run_ready(Pass& pass, Tx::Tail tail);
     void run_timers(Pass& pass);
     std::int64_t next_deadline();
     void report();

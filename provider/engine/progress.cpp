@@ -110,7 +110,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
     qp.flushed_octets.store(posted, std::memory_order_relaxed);
     Pass pass = passes.begin();
-    drive_tx(qp, pass);
+    drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kHold);
     deliver(pass);
     note_flush(qp);
     want_report();
@@ -156,7 +156,8 @@ void Engine::Impl::poll(std::uint64_t polls) {
     if (hot != nullptr && ready_.empty() && gap == kLongestGap) {
         if (now < hot->rests_until.load(std::memory_order_relaxed)) return;  // nor have the others had news
     }
-    if (hot != nullptr) drive(*hot, pass);
+    // While there are others to be driven, it is left to epoll like them.
+    if (hot != nullptr && (hot->ready || ready_.empty())) drive(*hot, pass);
     if (hot == nullptr || static_cast<std::uint64_t>(now - epoll_asked_at_.load(std::memory_order_relaxed)) >= gap) {
         Events events;
         const int count =
@@ -166,7 +167,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
         epoll_gap_.store(next, std::memory_order_relaxed);
         epoll_asked_at_.store(now, std::memory_order_relaxed);
     }
-    run_ready(pass, kReadyBudget);
+    run_ready(pass, Tx::Tail::kHold);
     deliver(pass);
     if (!timed) return;
     const std::chrono::nanoseconds took = Clock::now() - begin;
@@ -178,7 +179,7 @@ void Engine::Impl::notify_requested() {
     poll_epoch_.fetch_add(1, std::memory_order_relaxed);
     if (!ready_.empty()) {
         Pass pass = passes.begin();
-        run_ready(pass, kReadyBudget);
+        run_ready(pass, Tx::Tail::kSend);
         deliver(pass);
     }
     // The caller is about to sleep: a thread that stands back for pollers must take over at once.
@@ -186,8 +187,7 @@ void Engine::Impl::notify_requested() {
 }
 
 void Engine::Impl::schedule(DrivenQp& qp) {
-    ready_.push(qp);
-    kick();
+    if (ready_.push(qp)) kick();  // else whoever pushed it does
 }
 
 void Engine::Impl::kick() {
@@ -286,7 +286,7 @@ void Engine::Impl::run() {
         }
         Pass pass = passes.begin();
         take_events(events, count, nullptr);
-        if (!polled_meanwhile_) run_ready(pass, kReadyBudget);
+        if (!polled_meanwhile_) run_ready(pass, Tx::Tail::kSend);
         // What control_readable() posted is flushed with it: no burst to stand back from.
         if (control) deferred_at_.store(0, std::memory_order_relaxed);
         run_timers(pass);
@@ -464,22 +464,27 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
             qp->tx_due = true;  // whether or not the sender has put up its mark yet
             qp->tx_blocked.exchange(false);
         }
+        qp->rx_due = true;
         others = others || qp != known;
         ready_.push(*qp);
     }
     return others;
 }
 
-void Engine::Impl::run_ready(Pass& pass, std::size_t budget) {
+void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     // No more than stand in it now: a QP with work left comes back behind the others.
-    for (std::size_t left = std::min(budget, ready_.size()); left != 0; --left) {
+    for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
         DrivenQp* qp = ready_.pop();
         if (qp == nullptr) return;
         const std::uint64_t posted = qp->posted_octets();
         const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
-        drive(*qp, pass);
+        // Of a long burst alone, and not what was held before.
+        const bool holds = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
+        if (!flushes || qp->rx_due) drive_rx(*qp, pass);
+        if (may_transmit(*qp)) drive_tx(*qp, pass, holds ? tail : Tx::Tail::kSend);
         if (flushes) note_flush(*qp);
     }
+    if (!ready_.empty()) kick();
 }
 
 std::int64_t Engine::Impl::next_deadline() {

@@ -12,28 +12,33 @@ namespace swrnic::engine {
 
 class ReadyQueue {
   public:
-    void push(DrivenQp& qp) {
+    // False: it is on its way to a driver already. The mark is exchanged on both sides: either the driver that takes it
+    // off sees what the caller wrote before, or the caller sees it gone and pushes anew.
+    bool push(DrivenQp& qp) {
+        if (qp.ready.exchange(true)) return false;
         const std::lock_guard hold(mutex_);
-        if (qp.ready) return;
-        qp.ready = true;
+        if (qp.ready_retired) return false;
         qp.ready_next = nullptr;
         qp.ready_prev = last_;
         (last_ != nullptr ? last_->ready_next : first_) = &qp;
         last_ = &qp;
         size_.fetch_add(1);
+        return true;
     }
     DrivenQp* pop() {
         if (empty()) return nullptr;
         const std::lock_guard hold(mutex_);
         DrivenQp* qp = first_;
-        if (qp != nullptr) unlink(*qp);
+        if (qp == nullptr) return nullptr;
+        unlink(*qp);
+        qp->ready.exchange(false);
         return qp;
     }
     // It never stands in it again, whoever still pushes it: from here on only passes that run can know of it.
     void retire(DrivenQp& qp) {
         const std::lock_guard hold(mutex_);
-        if (qp.ready) unlink(qp);
-        qp.ready = true;
+        qp.ready_retired = true;
+        if (qp.ready_prev != nullptr || first_ == &qp) unlink(qp);
     }
     // seq_cst: read by the thread after it has said that it sleeps, against push-then-kick on the other side
     bool empty() const { return size_.load() == 0; }
@@ -43,7 +48,7 @@ class ReadyQueue {
     void unlink(DrivenQp& qp) {
         (qp.ready_prev != nullptr ? qp.ready_prev->ready_next : first_) = qp.ready_next;
         (qp.ready_next != nullptr ? qp.ready_next->ready_prev : last_) = qp.ready_prev;
-        qp.ready = false;
+        qp.ready_prev = nullptr;
         size_.fetch_sub(1);
     }
 

@@ -160,22 +160,26 @@ class ProgressTest : public testing::Test {
         }
     }
 
-    // Posts, one octet each, whose last one its target waits for without a poll of the sender's.
-    static void write_octets(Side& from, Side& to, std::size_t count, std::byte value) {
-        to.memory[count - 1] = std::byte(0);
+    // Posts whose last octet their target waits for, the sender having polled so often behind them.
+    static void write_octets(Side& from, Side& to, std::size_t count, std::byte value, std::uint32_t length = 1,
+                             int polls = 0) {
+        to.memory[count + length - 2] = std::byte(0);
         for (std::size_t i = 0; i < count; ++i) {
-            from.memory[i] = value;
-            const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data() + i), 1, from.stag};
+            from.memory[i + length - 1] = value;
+            const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data() + i), length, from.stag};
             const auto at = reinterpret_cast<std::uintptr_t>(to.memory.data() + i);
             ASSERT_EQ(from.engine->post_send(*from.qp, {i, WrOpcode::kWrite, 0, {&one, 1}, at, to.stag, 0}),
                       PostResult::kOk);
             from.engine->ring_doorbell(*from.qp);
         }
+        std::size_t done = 0;
+        for (int i = 0; i < polls; ++i)
+            done += static_cast<std::size_t>(from.poll());
         const auto deadline = std::chrono::steady_clock::now() + 1s;
-        volatile std::byte* const last = to.memory.data() + count - 1;
+        volatile std::byte* const last = to.memory.data() + count + length - 2;
         while (*last != value)
             ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-        for (std::size_t done = 0; done < count;)
+        while (done < count)
             done += static_cast<std::size_t>(from.poll());
     }
     // Finding nothing.
@@ -221,6 +225,12 @@ TEST_F(ProgressTest, ABurstNeedsNoPoll) {
         keep_polling(a_);
         write_octets(a_, b_, 16, std::byte(round));
     }
+}
+
+// Nor what a poll held back of it, to fill a packet with what comes.
+TEST_F(ProgressTest, WhatAPollHoldsBackNeedsNoOther) {
+    for (int round = 1; round <= 20; ++round)
+        write_octets(a_, b_, 40, std::byte(round), 4096, 1);
 }
 
 // A thread that has seen polls for long looks seldom, but not never: 5 ms, and what a busy machine takes.
@@ -340,6 +350,45 @@ TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
 }
 
 #endif
+
+// The end of the stream flushes what it sees in the queue, and posting what it finds too late for that.
+TEST(StreamEndTest, WhatIsPostedMeanwhileIsCompleted) {
+    for (int round = 0; round < 200; ++round) {
+        Side from(100), to(200);
+        const auto [active, passive] = connected_sockets();
+        Connection connection{};
+        connection.fd = active;
+        connection.initiator = true;
+        from.engine->connect(from.qpn, connection);
+        connection.fd = passive;
+        connection.initiator = false;
+        to.engine->connect(to.qpn, connection);
+        std::atomic<bool> posting{false};
+        std::thread end([&] {
+            while (!posting) {
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds(round));
+            from.engine->abort(from.qpn);
+        });
+        const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
+        int posted = 0, done = 0;
+        const auto poll = [&] { done += from.engine->poll_cq(*from.cq, 64, [](const WorkCompletion&) {}); };
+        while (from.engine->query(*from.qp).state != QpState::kErr) {
+            const PostResult result = from.engine->post_send(
+                *from.qp,
+                {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0});
+            from.engine->ring_doorbell(*from.qp);
+            if (result == PostResult::kOk) ++posted;
+            if (result == PostResult::kFull) poll();
+            posting = true;
+        }
+        end.join();
+        for (const auto deadline = std::chrono::steady_clock::now() + 1s;
+             done < posted && std::chrono::steady_clock::now() < deadline;)
+            poll();
+        ASSERT_EQ(done, posted) << "in round " << round;
+    }
+}
 
 // A receiver that is slower than its sender meets every Send with an empty queue: each of them may wait as long.
 TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {

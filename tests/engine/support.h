@@ -212,12 +212,12 @@ struct Rig {
         } while (status == Rx::Status::kMoved);
         return status;
     }
-    Tx::Status transmit() {
+    Tx::Status transmit(Tx::Tail tail = Tx::Tail::kSend) {
         TxGuard guard(qp->tx_lock());
         Tx::Status status;
         do {
             Pass pass = passes.begin();
-            status = qp->transmit(guard, pass);
+            status = qp->transmit(guard, pass, tail);
             collect(pass);
         } while (status == Tx::Status::kMoved);
         return status;

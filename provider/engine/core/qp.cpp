@@ -219,10 +219,10 @@ Rx::Status Qp::receive(const RxGuard& guard, Pass& pass) {
     }
 }
 
-Tx::Status Qp::transmit(const TxGuard& guard, Pass& pass) {
+Tx::Status Qp::transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail) {
     if (!transport_) return Tx::Status::kIdle;
     try {
-        return tx_.step(guard, pass);
+        return tx_.step(guard, pass, tail);
     } catch (const std::bad_alloc&) {
         raise_no_memory();
         return Tx::Status::kBroken;  // an FPDU may be cut off

@@ -75,7 +75,7 @@ class Qp {
     bool start(const RxGuard& rx, const TxGuard& tx, const StreamParameters& parameters,
                std::unique_ptr<Transport>& transport);
     Rx::Status receive(const RxGuard& guard, Pass& pass);
-    Tx::Status transmit(const TxGuard& guard, Pass& pass);
+    Tx::Status transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail = Tx::Tail::kSend);
     // The stream is over: ERROR, everything outstanding is completed, the transport is handed back for its own end.
     std::unique_ptr<Transport> end(const RxGuard& rx, const TxGuard& tx, Pass& pass, CloseReason reason);
     // ERROR: completes what was posted since.
@@ -104,6 +104,7 @@ class Qp {
     Counters& counters() { return counters_; }
     const StreamParameters& parameters() const { return parameters_; }
     Tx& tx() { return tx_; }
+    const Tx& tx() const { return tx_; }
     Rx& rx() { return rx_; }
 
   private:

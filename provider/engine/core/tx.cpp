@@ -13,6 +13,16 @@
 
 namespace swrnic::engine {
 
+namespace {
+
+// Octets that the kernel sends at once: whole segments, as many as 64 KiB hold besides headers.
+std::size_t packet_size(std::uint32_t emss) {
+    constexpr std::uint32_t kLargest = 65536 - 320;
+    return emss >= kLargest ? emss : kLargest / emss * emss;
+}
+
+}  // namespace
+
 void Tx::start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool bypass) {
     staged_ = crc || markers || qp_.memory_.foreign() != nullptr;
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
@@ -79,11 +89,11 @@ Tx::Status Tx::step_local(Pass& pass) {
     return Status::kMoved;
 }
 
-Tx::Status Tx::step(const TxGuard&, Pass& pass) {
+Tx::Status Tx::step(const TxGuard&, Pass& pass, Tail tail) {
     if (local_is_next()) return step_local(pass);
     Layout layout(pass.tx_staging().first(staging_), pass.tx_scratch());
     mulpdu_ = large_ ? wire::kMaxUlpdu : wire::mulpdu(qp_.transport_->emss(), markers_);
-    fill(layout);
+    fill(layout, tail);
     if (layout.octets == 0) {
         if (partial_sent_ != 0) return Status::kBroken;  // an FPDU stays cut off: its memory is gone
         const bool nothing_more = qp_.has_fault() && (cursor_.terminated || qp_.fault_->terminate_len == 0);
@@ -103,7 +113,8 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass) {
             if (layout.record_count == 0) return Status::kMoved;  // the first of them failed
             commit(layout, result.count, pass);
             if (cursor_.terminated) return Status::kLast;
-            return result.count == layout.octets ? Status::kMoved : Status::kBlocked;
+            if (result.count != layout.octets) return Status::kBlocked;
+            return layout.held ? Status::kHeld : Status::kMoved;
         case IoStatus::kAgain:
             return Status::kBlocked;
         case IoStatus::kFault:
@@ -128,18 +139,38 @@ IoResult Tx::send_named(Layout& layout) {
     return {departure.sent != 0 || departure.laid_out == 0 ? IoStatus::kOk : IoStatus::kAgain, departure.sent};
 }
 
-void Tx::fill(Layout& layout) {
-    Cursor at = cursor_;
-    const auto record = [&](const Plan& planned) {
-        layout.records[layout.record_count++] = {at, layout.octets, planned};
+// Whether the next FPDU belongs into this send: not with a small message that would begin another packet when those
+// posted behind it, if they are like it, do not fill that.
+bool Tx::fills_packet(const Layout& layout, const Cursor& at, const Plan& next, std::size_t& packet_end) const {
+    if (next.kind != Kind::kRequest || at.offset != 0) return true;
+    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    const std::size_t length = wqe.opcode == WrOpcode::kRead ? 0 : wqe.length;
+    if (length > kCopy) return true;
+    const std::size_t fpdus = next.payload == length ? 1 : (length + next.payload - 1) / next.payload;
+    const std::size_t size = length + fpdus * (wire::kFpduHeaderLen + wire::kUntaggedHeaderLen + wire::kCrcLen);
+    const std::size_t end = layout.octets + size;
+    if (end <= packet_end) return true;
+    const std::size_t packet = packet_size(qp_.transport_->emss());
+    while (packet_end < end)
+        packet_end += packet;
+    return (qp_.sq_.tail() - at.request) * size >= packet;
+}
+
+void Tx::fill(Layout& layout, Tail tail) {
+    const Cursor* at = &cursor_;
+    const auto record = [&](const Plan& planned) {  // what stands in the next record already
+        Record& next = layout.records[layout.record_count++];
+        next.end = layout.octets;
+        next.plan = planned;
+        at = &next.after;
     };
     if (!residue_.empty()) {
         layout.add_slice({residue_.octets().data(), residue_.size()});
-        at = residue_after_;
+        layout.records[0].after = residue_after_;
         record(partial_plan_);
         if (bypass_) return;  // what follows goes another way
     } else if (partial_sent_ != 0) {
-        if (!lay_out(layout, at, partial_plan_)) return;
+        if (!lay_out(layout, *at, partial_plan_, layout.records[0].after)) return;
         layout.drop_front(partial_sent_);
         record(partial_plan_);
     }
@@ -147,9 +178,14 @@ void Tx::fill(Layout& layout) {
         staged_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
     const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
     const std::size_t most = bypass_ ? ForeignMemory::kMostOctets - largest + 1 : kMaxOctets;
+    std::size_t packet_end = tail == Tail::kHold ? packet_size(qp_.transport_->emss()) : SIZE_MAX;
     Plan next;
-    while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(at, next)) {
-        if (lay_out(layout, at, next)) {
+    while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(*at, next)) {
+        if (!fills_packet(layout, *at, next, packet_end)) {
+            layout.held = true;
+            return;
+        }
+        if (lay_out(layout, *at, next, layout.records[layout.record_count].after)) {
             record(next);
         } else if (layout.record_count != 0 || !qp_.has_fault()) {
             return;  // found out ahead of its turn, or the QP is being aborted

@@ -36,6 +36,7 @@ class Tx {
     enum class Status : std::uint8_t {
         kMoved,    // something went out; there may be more
         kIdle,     // nothing to send now
+        kHeld,     // something went out; a tail is left
         kBlocked,  // the transport takes nothing now
         kWaiting,  // for other passes to end: soon
         kLast,     // the Terminate is out, or nothing may be sent any more: end the stream
@@ -46,8 +47,13 @@ class Tx {
     // bypass: the transport allows it.
     void start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool bypass);
 
+    // A packet costs the kernel much the same however full it is.
+    enum class Tail : std::uint8_t {
+        kSend,
+        kHold,  // behind the first, a packet that small messages do not fill waits for more of them: for the next step
+    };
     // One write to the stream at most, or one local request.
-    Status step(const TxGuard& guard, Pass& pass);
+    Status step(const TxGuard& guard, Pass& pass, Tail tail);
     // Whether a step might find something to do. Any thread.
     bool has_work() const;
     // Every request is with the transport and every inbound Read is answered.
@@ -101,11 +107,11 @@ class Tx {
     Status step_local(Pass& pass);
 
     // Appends one FPDU; false when its memory is gone (a fault is raised, nothing was appended).
-    bool lay_out(Layout& layout, Cursor& at, const Plan& plan);
+    bool lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after);
     std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_rtr(const Cursor& at, std::byte* out);
-    Cursor advance(Cursor at, const Plan& plan);
+    void advance(Cursor& at, const Plan& plan);
     bool payload_slices(const Cursor& at, const Plan& plan, struct IoSlice* out, std::uint32_t& count);
     [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
                                         std::byte* to);
@@ -115,7 +121,8 @@ class Tx {
                                     std::span<const std::byte> header);
     std::uint32_t note_read(std::uint64_t index, std::uint32_t msn);
 
-    void fill(Layout& layout);
+    void fill(Layout& layout, Tail tail);
+    bool fills_packet(const Layout& layout, const Cursor& at, const Plan& next, std::size_t& packet_end) const;
     [[gnu::cold]] IoResult send_named(Layout& layout);
     void commit(const Layout& layout, std::size_t sent, Pass& pass);
     void count(const Layout& layout, std::uint32_t whole);

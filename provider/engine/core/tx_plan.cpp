@@ -148,7 +148,7 @@ void Tx::source_failed(const Cursor& at, MemoryError error) {
 // ---- layout
 // --------------------------------------------------------------------------------------------------------------
 
-bool Tx::lay_out(Layout& layout, Cursor& at, const Plan& plan) {
+bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after) {
     IoSlice payload[64];
     std::uint32_t slices = 0;
     if (plan.payload != 0 && !payload_slices(at, plan, payload, slices)) return false;
@@ -164,7 +164,8 @@ bool Tx::lay_out(Layout& layout, Cursor& at, const Plan& plan) {
     if (staged_) {
         if (bypass_) {
             name_payload(layout, at, plan, {logical, write});
-            at = advance(at, plan);
+            after = at;
+            advance(after, plan);
             return true;
         }
         if (!copy_payload(at, plan, {payload, slices}, write)) return false;
@@ -191,8 +192,9 @@ bool Tx::lay_out(Layout& layout, Cursor& at, const Plan& plan) {
     }
     if (staged_) wire::seal_fpdu({start, raw_len}, crc_);
     layout.wrote(static_cast<std::size_t>(write - layout.staged_room()));
-    at = advance(at, plan);
-    at.position += raw_len;
+    after = at;
+    advance(after, plan);
+    after.position += raw_len;
     return true;
 }
 
@@ -334,7 +336,7 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
 }
 
 // Inline wherever it is called: small messages would pay for the call.
-[[gnu::always_inline]] inline Tx::Cursor Tx::advance(Cursor at, const Plan& plan) {
+[[gnu::always_inline]] inline void Tx::advance(Cursor& at, const Plan& plan) {
     switch (plan.kind) {
         case Kind::kTerminate:
             at.terminated = true;
@@ -368,7 +370,6 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             break;
         }
     }
-    return at;
 }
 
 }  // namespace swrnic::engine
