@@ -480,6 +480,7 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
         const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
         // Of a long burst alone, and not what was held before.
         const bool holds = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
+        // One that stands here for its posts alone has nothing to receive that epoll will not tell of.
         if (!flushes || qp->rx_due) drive_rx(*qp, pass);
         if (may_transmit(*qp)) drive_tx(*qp, pass, holds ? tail : Tx::Tail::kSend);
         if (flushes) note_flush(*qp);

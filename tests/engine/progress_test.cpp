@@ -123,20 +123,30 @@ std::array<int, 2> connected_sockets(std::uint32_t from = INADDR_LOOPBACK) {
     return {active, passive};
 }
 
+void join(Side& side, int fd, bool initiator) {
+    Connection connection{};
+    connection.fd = fd;
+    connection.initiator = initiator;
+    connection.large_fpdu = true;
+    connection.ird = connection.ord = 8;
+    side.engine->connect(side.qpn, connection);
+}
+
+// 64 octets.
+PostResult post_write(Side& from, Side& to) {
+    const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
+    const PostResult result = from.engine->post_send(
+        *from.qp, {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0});
+    from.engine->ring_doorbell(*from.qp);
+    return result;
+}
+
 class ProgressTest : public testing::Test {
   protected:
     void SetUp() override {
         const auto [active, passive] = connected_sockets();
         join(a_, active, true);
         join(b_, passive, false);
-    }
-    static void join(Side& side, int fd, bool initiator) {
-        Connection connection{};
-        connection.fd = fd;
-        connection.initiator = initiator;
-        connection.large_fpdu = true;
-        connection.ird = connection.ord = 8;
-        side.engine->connect(side.qpn, connection);
     }
     // All messages of one side, some at a time, polling only when `polls`.
     static void run(Side& from, Side& to, WrOpcode opcode, std::uint64_t messages) {
@@ -309,23 +319,14 @@ constexpr int kTries = 200;
 // In how many tries nothing leaves in the call that posts one more behind a burst and an empty poll.
 int gathered_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst) {
     int gathered = 0;
-    const auto post = [&] {
-        const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
-        EXPECT_EQ(
-            from.engine->post_send(
-                *from.qp,
-                {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0}),
-            PostResult::kOk);
-        from.engine->ring_doorbell(*from.qp);
-    };
     for (int i = 0; i < kTries; ++i) {
         for (std::size_t posted = 0; posted < burst; ++posted)
-            post();
+            EXPECT_EQ(post_write(from, to), PostResult::kOk);
         for (std::size_t done = 0; done < burst;)
             done += static_cast<std::size_t>(from.poll());
         EXPECT_EQ(from.poll(), 0);
         const std::uint32_t before = segments_sent(fd);
-        post();
+        EXPECT_EQ(post_write(from, to), PostResult::kOk);
         if (segments_sent(fd) == before) ++gathered;
         while (from.poll() == 0) {
         }
@@ -356,13 +357,8 @@ TEST(StreamEndTest, WhatIsPostedMeanwhileIsCompleted) {
     for (int round = 0; round < 200; ++round) {
         Side from(100), to(200);
         const auto [active, passive] = connected_sockets();
-        Connection connection{};
-        connection.fd = active;
-        connection.initiator = true;
-        from.engine->connect(from.qpn, connection);
-        connection.fd = passive;
-        connection.initiator = false;
-        to.engine->connect(to.qpn, connection);
+        join(from, active, true);
+        join(to, passive, false);
         std::atomic<bool> posting{false};
         std::thread end([&] {
             while (!posting) {
@@ -370,16 +366,13 @@ TEST(StreamEndTest, WhatIsPostedMeanwhileIsCompleted) {
             std::this_thread::sleep_for(std::chrono::microseconds(round));
             from.engine->abort(from.qpn);
         });
-        const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
         int posted = 0, done = 0;
         const auto poll = [&] { done += from.engine->poll_cq(*from.cq, 64, [](const WorkCompletion&) {}); };
         while (from.engine->query(*from.qp).state != QpState::kErr) {
-            const PostResult result = from.engine->post_send(
-                *from.qp,
-                {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0});
-            from.engine->ring_doorbell(*from.qp);
+            const PostResult result = post_write(from, to);
             if (result == PostResult::kOk) ++posted;
-            if (result == PostResult::kFull) poll();
+            // Not more than the CQ holds.
+            if (result == PostResult::kFull || posted - done >= 128) poll();
             posting = true;
         }
         end.join();
@@ -397,13 +390,8 @@ TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {
     options.rnr_timeout = kPatience;
     Side from(100), to(200, options);
     const auto [active, passive] = connected_sockets();
-    Connection connection{};
-    connection.fd = active;
-    connection.initiator = true;
-    from.engine->connect(from.qpn, connection);
-    connection.fd = passive;
-    connection.initiator = false;
-    to.engine->connect(to.qpn, connection);
+    join(from, active, true);
+    join(to, passive, false);
     const Sge message{reinterpret_cast<std::uintptr_t>(from.memory.data()), 8, from.stag};
     const Sge place{reinterpret_cast<std::uintptr_t>(to.memory.data()), 8, to.stag};
     const auto end = std::chrono::steady_clock::now() + 4 * kPatience;
@@ -448,12 +436,14 @@ TEST(ReadyQueueTest, NobodyBringsBackWhatWasRetired) {
                       .sq_sig_all = false};
     DrivenQp one(init, memory, random), other(init, memory, random);
     ReadyQueue queue;
-    queue.push(one);
-    queue.push(other);
-    queue.push(one);
+    EXPECT_TRUE(queue.push(one));
+    EXPECT_TRUE(queue.push(other));
+    EXPECT_FALSE(queue.push(one));
     EXPECT_EQ(queue.size(), 2u) << "stands in it once";
+    EXPECT_EQ(queue.pop(), &one);
+    EXPECT_TRUE(queue.push(one)) << "once more, behind the other";
     queue.retire(one);
-    queue.push(one);
+    EXPECT_FALSE(queue.push(one));
     EXPECT_EQ(queue.pop(), &other);
     EXPECT_EQ(queue.pop(), nullptr);
     queue.retire(other);

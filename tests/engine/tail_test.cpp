@@ -18,6 +18,7 @@ class TailTest : public testing::Test {
         StreamParameters parameters = plain_stream();
         parameters.large_fpdu = large_fpdu;
         parameters.crc = crc;
+        rig_.script.emss = kEmss;
         ASSERT_TRUE(rig_.start(parameters));
     }
     void post(WrOpcode opcode, std::uint32_t length, int count) {

@@ -140,7 +140,7 @@ IoResult Tx::send_named(Layout& layout) {
 }
 
 // Whether the next FPDU belongs into this send: not with a small message that would begin another packet when those
-// posted behind it, if they are like it, do not fill that.
+// posted behind it, if they are like it, do not fill that. Moves packet_end, in octets of the send, behind it.
 bool Tx::fills_packet(const Layout& layout, const Cursor& at, const Plan& next, std::size_t& packet_end) const {
     if (next.kind != Kind::kRequest || at.offset != 0) return true;
     const SendWqe& wqe = *qp_.sq_.peek(at.request);
@@ -178,10 +178,10 @@ void Tx::fill(Layout& layout, Tail tail) {
         staged_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
     const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
     const std::size_t most = bypass_ ? ForeignMemory::kMostOctets - largest + 1 : kMaxOctets;
-    std::size_t packet_end = tail == Tail::kHold ? packet_size(qp_.transport_->emss()) : SIZE_MAX;
+    std::size_t packet_end = tail == Tail::kHold ? packet_size(qp_.transport_->emss()) : 0;
     Plan next;
     while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(*at, next)) {
-        if (!fills_packet(layout, *at, next, packet_end)) {
+        if (tail == Tail::kHold && !fills_packet(layout, *at, next, packet_end)) {
             layout.held = true;
             return;
         }
