@@ -34,7 +34,8 @@ class Host {
     virtual void qp_closed(std::uint32_t qpn, CloseReason reason) = 0;  // SWRNIC_UP_QP_CLOSED, once per connect()
     // Before qp_closed(), for a log line: the stream ended with a Terminate that we sent or the peer did.
     virtual void terminated(std::uint32_t qpn, std::string_view code, bool sent) = 0;
-    // Background thread only: control_fd is readable; may call the engine; must drain it. False: never ask again.
+    // Background thread only: control_fd is readable; may call the engine; must drain it. False: never ask again. The
+    // host may do the same of itself, in any thread that is in no call of the engine.
     virtual bool control_readable() = 0;
     // Background thread only, a few times a second while there may be news: time to tell what was counted. True: it has
     // changed since the last time.

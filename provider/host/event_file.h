@@ -17,7 +17,7 @@ namespace swrnic::host {
 
 engine::Connection to_connection(const swrnic_connected& from);
 
-// Owns the descriptor. Threads: tell() from any; drain() and report() from one at a time.
+// Owns the descriptor. Threads: tell() from any; drain() from one at a time, and report().
 class EventFile {
   public:
     explicit EventFile(int fd) : fd_(fd) {}

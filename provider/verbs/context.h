@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "config.h"
 #include "engine/engine.h"
@@ -53,10 +54,20 @@ class ContextState final : public engine::Host {
     const Config config_;
     ibv_device_attr limits_{};
     host::EventFile events_;
+    std::mutex control_;  // one drains and obeys at a time
 
     std::unique_ptr<engine::Trace> trace_;  // SWRNIC_TRACE
     std::unique_ptr<host::Statistics> statistics_;
     std::unique_ptr<engine::Engine> engine_;  // last: its threads call us until it is gone
 };
+
+// What a send came to. A program may post as soon as rdma_accept() has returned, as perftest's servers do; our thread
+// may not have been told of the stream yet. What the device has said by now is obeyed first.
+template <typename Post>
+int posted(Qp& qp, const Post& post) {
+    engine::PostResult result = post();
+    if (result == engine::PostResult::kBadState && to_state(qp.base.qp.context).control_readable()) result = post();
+    return to_errno(result);
+}
 
 }  // namespace swrnic::verbs

@@ -76,6 +76,7 @@ void ContextState::terminated(std::uint32_t qpn, std::string_view code, bool sen
 }
 
 bool ContextState::control_readable() {
+    const std::lock_guard hold(control_);
     if (events_.drain([this](const swrnic_down& record) { obey(record); })) return true;
     log(LogLevel::kError, "event file: the device has gone");
     return false;

@@ -50,7 +50,7 @@ int post_local(Qp& qp, const ibv_send_wr& wr) {
         if (bind.mw == nullptr || bind.mw->type != IBV_MW_TYPE_2) return EINVAL;  // type 1: ibv_bind_mw()
         if (const int error = fill_bind(qp.base.qp, *bind.mw, bind.rkey, bind.bind_info, local)) return error;
     }
-    return to_errno(qp.engine->post_send(*qp.impl, local));
+    return posted(qp, [&] { return qp.engine->post_send(*qp.impl, local); });
 }
 
 int post_one(Qp& qp, const ibv_send_wr& wr) {
@@ -81,7 +81,7 @@ int post_one(Qp& qp, const ibv_send_wr& wr) {
         default:
             return EINVAL;  // no iWARP equivalent (VERBS-2)
     }
-    return to_errno(qp.engine->post_send(*qp.impl, send));
+    return posted(qp, [&] { return qp.engine->post_send(*qp.impl, send); });
 }
 
 int post_one(Qp& qp, const ibv_recv_wr& wr) {

@@ -134,7 +134,7 @@ int post(Qp& qp) {
     } catch (const std::bad_alloc&) {
         return ENOMEM;
     }
-    const int error = to_errno(qp.engine->post_sends(*qp.impl, ex.posted));
+    const int error = posted(qp, [&] { return qp.engine->post_sends(*qp.impl, ex.posted); });
     if (error == 0) qp.engine->ring_doorbell(*qp.impl);
     return error;
 }

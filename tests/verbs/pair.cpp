@@ -86,7 +86,9 @@ void PairTest::SetUp() {
     ASSERT_EQ(rdma_connect(client_.id, &asked), 0);
     ASSERT_EQ(wait_event(&server_.id), RDMA_CM_EVENT_CONNECT_REQUEST);
     ASSERT_NO_FATAL_FAILURE(give_qp(server_));
+    accepting();
     ASSERT_EQ(rdma_accept(server_.id, &answered), 0);
+    accepted();
     ASSERT_EQ(wait_event(), RDMA_CM_EVENT_ESTABLISHED);
     ASSERT_EQ(wait_event(), RDMA_CM_EVENT_ESTABLISHED);
 }

@@ -37,6 +37,9 @@ class PairTest : public testing::Test {
     virtual void parameters(const Side&, rdma_conn_param& wish) const {
         wish.initiator_depth = wish.responder_resources = 4;
     }
+    // The server is about to call rdma_accept(), and it has returned.
+    virtual void accepting() {}
+    virtual void accepted() {}
     // Its receives come from a shared queue.
     virtual bool shares(const Side&) const { return false; }
     ibv_pd* pd() const { return client_.id->pd; }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Posting: what is accepted in which state, bad_wr, flush, and one of each operation over a real connection.
+#include <sched.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <string>
 
 #include "pair.h"
 
@@ -286,6 +291,54 @@ TEST_F(Post, after_disconnect_all_is_flushed) {  // VERBS-23, 56
     ibv_send_wr wr = send_wr(IBV_WR_SEND, nullptr, 0);
     ASSERT_EQ(post(wr), 0);
     EXPECT_EQ(next(client_.send_cq).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// As perftest's servers do where both sides send. The provider's thread is kept from the one processor of this test
+// meanwhile, and hears of the stream later.
+class PostOnceAccepted : public DataPairTest {
+  protected:
+    void SetUp() override {
+        ASSERT_EQ(::sched_getaffinity(0, sizeof before_, &before_), 0);
+        const int first = first_of(before_);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(first, &one);
+        ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);  // the threads to come inherit it
+        DataPairTest::SetUp();
+    }
+    void TearDown() override {
+        DataPairTest::TearDown();
+        EXPECT_EQ(::sched_setaffinity(0, sizeof before_, &before_), 0);
+    }
+    void accepting() override {
+        const sched_param none{};
+        for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+            const int id = std::stoi(task.path().filename());
+            if (id != ::getpid()) {
+                ASSERT_EQ(::sched_setscheduler(id, SCHED_IDLE, &none), 0);
+            }
+        }
+    }
+    void accepted() override {
+        ibv_send_wr wr = send_wr(IBV_WR_SEND, nullptr, 0);
+        ibv_send_wr* bad = nullptr;
+        error_ = ibv_post_send(server_.qp(), &wr, &bad);
+    }
+    int error_ = -1;
+
+  private:
+    static int first_of(const cpu_set_t& set) {
+        int cpu = 0;
+        while (!CPU_ISSET(cpu, &set))
+            ++cpu;
+        return cpu;
+    }
+    cpu_set_t before_{};
+};
+
+TEST_F(PostOnceAccepted, is_taken) {
+    EXPECT_EQ(error_, 0);
+    EXPECT_EQ(state(server_.qp()), IBV_QPS_RTS);
 }
 
 }  // namespace
