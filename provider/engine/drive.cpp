@@ -8,10 +8,15 @@ namespace {
 
 constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
 constexpr int kTxBudget = 16;
-constexpr std::chrono::seconds kLinger{1};    // for the peer's FIN after ours, and for a Terminate to get out
-constexpr std::size_t kMostInNs = 8;          // octets that no stream brings in a nanosecond
-constexpr std::size_t kBulkTurn = 16 * 1024;  // octets
+constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
+constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a nanosecond
+// A turn that brings either makes a stream of its QP, until one brings less, or none brings any for so long.
+constexpr std::size_t kBulkOctets = 16 * 1024;
+constexpr std::uint64_t kBulkFpdus = 16;
+constexpr std::int64_t kBulkGoesOn = cycles_in(std::chrono::milliseconds(1));
+// After a turn of a stream, and after one that came too early.
 constexpr std::chrono::microseconds kBulkRest{8};
+constexpr std::chrono::microseconds kEarlyRest{4};
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
 // either.
 constexpr std::chrono::milliseconds kStopped{100};
@@ -48,11 +53,20 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 }
 
 // A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
-// behind it. Polls rest after a turn of bulk, and while the rest of a large FPDU cannot have come.
-void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets) {
+// behind it. Polls rest between the turns of a stream, and while the rest of a large FPDU cannot have come.
+void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
+    const std::int64_t now = cycles();
     std::chrono::nanoseconds rest(qp.rx().large_left() / kMostInNs);
-    if (octets >= kBulkTurn) rest = std::max<std::chrono::nanoseconds>(rest, kBulkRest);
-    qp.rests_until.store(rest.count() == 0 ? 0 : cycles() + cycles_in(rest), std::memory_order_relaxed);
+    if (octets >= kBulkOctets || fpdus >= kBulkFpdus) {
+        qp.bulk_until = now + kBulkGoesOn;
+        rest = std::max<std::chrono::nanoseconds>(rest, kBulkRest);
+    } else if (octets != 0) {
+        qp.bulk_until = 0;
+    } else if (now < qp.bulk_until) {
+        rest = std::max<std::chrono::nanoseconds>(rest, kEarlyRest);
+    }
+    qp.received_at.store(now, std::memory_order_relaxed);
+    qp.rests_until.store(now + cycles_in(rest), std::memory_order_relaxed);
 }
 
 void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
@@ -64,6 +78,7 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         auto* transport = static_cast<TcpTransport*>(qp.transport(guard));
         if (transport == nullptr) return;
         transport->begin_turn();
+        const std::uint64_t fpdus = qp.counters().get(Count::kRxFpdus);
         Rx::Status status = Rx::Status::kMoved;
         int steps = 0;
         for (; steps < kRxBudget && status == Rx::Status::kMoved; ++steps)
@@ -74,7 +89,8 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         // again.
         if (status == Rx::Status::kAgain && qp.hung_up) qp.rx_due = true;
         note_stall(qp, guard, status == Rx::Status::kStalled);
-        if (status == Rx::Status::kAgain) note_rest(qp, guard, transport->turn_octets());
+        if (status == Rx::Status::kAgain)
+            note_rest(qp, guard, transport->turn_octets(), qp.counters().get(Count::kRxFpdus) - fpdus);
         if (status == Rx::Status::kStalled) {
             if (qp.init().srq != nullptr) qp.init().srq->wait(qp);
             // The mark first, then the look: a receive posted meanwhile either is seen here or sees the mark.

@@ -32,8 +32,9 @@ struct DrivenQp final : Qp {
     std::atomic<int> fd{-1};                            // of the stream, while there is one
     std::atomic<std::uint64_t> earlier_retransmits{0};  // of streams that have ended
 
-    // Polls leave it alone until then (cycles): after a turn of bulk more is on its way.
-    std::atomic<std::int64_t> rests_until{0};
+    // As cycles. Polls that have nothing to flush leave it alone until the one, others for a time after the other.
+    std::atomic<std::int64_t> rests_until{0}, received_at{0};
+    std::int64_t bulk_until = 0;  // what comes in is a stream; under the RX lock
 
     // The deferral of small sends (progress.cpp).
     std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell

@@ -61,7 +61,7 @@ class Engine::Impl {
     void drive(DrivenQp& qp, Pass& pass);
     static bool may_transmit(const DrivenQp& qp);
     void drive_rx(DrivenQp& qp, Pass& pass);
-    void note_rest(DrivenQp& qp, const RxGuard& guard, std::size_t octets);
+    void note_rest(DrivenQp& qp, const RxGuard& guard, std::size_t octets, std::uint64_t fpdus);
     void note_stall(DrivenQp& qp, const RxGuard& guard, bool stalled);
     void drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail);
     void rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how);

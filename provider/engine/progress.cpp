@@ -46,7 +46,9 @@ constexpr std::size_t kReadyBudget = 64;
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so long when they had none.
 constexpr std::uint64_t kShortestGap = cycles_in(std::chrono::microseconds(1));
-constexpr std::uint64_t kLongestGap = cycles_in(std::chrono::microseconds(40));
+constexpr std::uint64_t kLongestGap = cycles_in(std::chrono::microseconds(80));
+// A poll that flushes tries it this often: its program has something to do, and does not wait for what comes in.
+constexpr std::int64_t kFlushGap = cycles_in(std::chrono::microseconds(20));
 // A thread whose last wait was short looks on for a while before it sleeps: to be woken costs a processor that halts
 // many times what a message does. It yields between two looks; a yield that took long met somebody who has work for the
 // processor, and would be run again only when the scheduler takes it from him: then the thread sleeps at once, for a
@@ -153,11 +155,13 @@ void Engine::Impl::poll(std::uint64_t polls) {
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
     const std::int64_t now = cycles();
     const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
-    if (hot != nullptr && ready_.empty() && gap == kLongestGap) {
-        if (now < hot->rests_until.load(std::memory_order_relaxed)) return;  // nor have the others had news
-    }
+    const bool flushes = !ready_.empty();
+    const bool rests = hot != nullptr && gap == kLongestGap &&
+                       now < (flushes ? hot->received_at.load(std::memory_order_relaxed) + kFlushGap
+                                      : hot->rests_until.load(std::memory_order_relaxed));
+    if (rests && !flushes) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
-    if (hot != nullptr && (hot->ready || ready_.empty())) drive(*hot, pass);
+    if (hot != nullptr && !rests && (hot->ready || !flushes)) drive(*hot, pass);
     if (hot == nullptr || static_cast<std::uint64_t>(now - epoll_asked_at_.load(std::memory_order_relaxed)) >= gap) {
         Events events;
         const int count =

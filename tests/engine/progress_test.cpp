@@ -350,6 +350,45 @@ TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
     EXPECT_GT(most, kTries * 3 / 4);
 }
 
+// Receive calls of `to` in half a millisecond of polls behind so many messages, and the polls.
+struct Waited {
+    std::uint64_t calls = 0, polls = 0;
+};
+Waited wait_behind(Side& from, Side& to, std::size_t messages) {
+    const auto received = [&] { return to.qp->counters().get(Count::kRxFpdus); };
+    const auto calls = [&] { return to.qp->counters().get(Count::kRxCalls); };
+    const std::uint64_t expected = received() + messages;
+    for (std::size_t i = 0; i < messages; ++i)
+        EXPECT_EQ(post_write(from, to), PostResult::kOk);
+    for (std::size_t done = 0; done < messages;)
+        done += static_cast<std::size_t>(from.poll());
+    while (received() != expected)
+        EXPECT_EQ(to.poll(), 0);
+    Waited waited;
+    const std::uint64_t before = calls();
+    const auto until = std::chrono::steady_clock::now() + 500us;
+    for (; std::chrono::steady_clock::now() < until; ++waited.polls)
+        EXPECT_EQ(to.poll(), 0);
+    waited.calls = calls() - before;
+    return waited;
+}
+
+// A call that comes too early keeps the socket from its sender. Behind a single message each poll makes one.
+TEST(RestTest, PollsRestBehindABurst) {
+    Side from(300), to(400);
+    const auto [active, passive] = connected_sockets();
+    join(from, active, true);
+    join(to, passive, false);
+    std::uint64_t fewest = ~std::uint64_t{0}, fewest_spared = fewest;
+    for (int round = 0; round < 20; ++round) {
+        fewest = std::min(fewest, wait_behind(from, to, 32).calls);
+        const Waited alone = wait_behind(from, to, 1);
+        fewest_spared = std::min(fewest_spared, alone.polls - std::min(alone.polls, alone.calls));
+    }
+    EXPECT_LE(fewest, 500u / 4 + 2);
+    EXPECT_LE(fewest_spared, 2u);
+}
+
 #endif
 
 // The end of the stream flushes what it sees in the queue, and posting what it finds too late for that.
