@@ -95,7 +95,7 @@ class Runner:
         """Nanoseconds from one processor to the other."""
         return self.ruler(("cores", "64", "3000"), "block")
 
-    def perftest(self, row, count=None, prefix=()):
+    def perftest(self, row, count=None, prefix=lambda side: ()):
         """One run. perftest's client may be faster than its server's second listener, and is then run again."""
         for _ in range(5):
             sample = self._pair(row, count or row.count, prefix)
@@ -139,11 +139,14 @@ class Runner:
             command = [row.program, "-R", "-F", "-p", str(port), "-s", str(row.size), "-n", each, *row.options]
             to_server = [HOST]
         environment = dict(os.environ, SWRNIC_CRC=row.crc)
-        run = ["timeout", "--kill-after=5", "120", *prefix, self.swrnic, "run", "--"]
+
+        def run(side):
+            return ["timeout", "--kill-after=5", "120", *prefix(side), self.swrnic, "run", "--"]
+
         out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
-        server = subprocess.Popen(run + command, **dict(out, stdout=subprocess.DEVNULL))
+        server = subprocess.Popen(run("server") + command, **dict(out, stdout=subprocess.DEVNULL))
         wait_listening(server, port, row.program)
-        client = subprocess.Popen(run + command + to_server, **out)
+        client = subprocess.Popen(run("client") + command + to_server, **out)
         text = client.stdout.read()
         code, client_cpu = finish(client, 60)
         served_on = row.program == "cmtime"  # until it is killed
