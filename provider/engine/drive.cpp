@@ -84,7 +84,7 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         for (; steps < kRxBudget && status == Rx::Status::kMoved; ++steps)
             status = qp.receive(guard, pass);
         // Under the RX lock: the stream cannot end, and unwatch() not run, before the mark is there to be cleared.
-        if (steps > 1) hot_.store(&qp, std::memory_order_release);
+        if (steps > 1 && hot_.load(std::memory_order_relaxed) != &qp) hot_.store(&qp, std::memory_order_release);
         // The flag stays: more data may stand before the end than this turn reads, and no edge will tell of the end
         // again.
         if (status == Rx::Status::kAgain && qp.hung_up) qp.rx_due = true;

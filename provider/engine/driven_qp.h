@@ -24,18 +24,30 @@ struct DrivenQp final : Qp {
     // the end. Set once in a connection.
     std::atomic<bool> hung_up{false};
 
-    // Set by whoever has work for the side, before it tries the lock; taken by the holder, which looks again after
-    // unlocking.
-    std::atomic<bool> rx_due{false}, tx_due{false};
-    std::atomic<bool> tx_blocked{false};  // the socket is full: EPOLLOUT will tell
-
     std::atomic<int> fd{-1};                            // of the stream, while there is one
     std::atomic<std::uint64_t> earlier_retransmits{0};  // of streams that have ended
 
+    // Set by whoever has work for the side, before it tries the lock; taken by the holder, which looks again after
+    // unlocking.
+    alignas(kCacheLine) std::atomic<bool> rx_due{false};
     // As cycles. Polls that have nothing to flush leave it alone until the one, others for a time after the other.
     std::atomic<std::int64_t> rests_until{0}, received_at{0};
     std::int64_t bulk_until = 0;  // what comes in is a stream; under the RX lock
+    // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
+    std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
+    std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock
+    std::atomic<std::int64_t> must_end_by{0};    // closing or terminating
+    std::int64_t timer_at = 0;                   // when its one timer fires; 0: none; under the engine's timer lock
 
+    alignas(kCacheLine) std::atomic<bool> ready{false};  // stands in ReadyQueue, or will in a moment
+    // Its place there, under the queue's lock.
+    DrivenQp* ready_next = nullptr;
+    DrivenQp* ready_prev = nullptr;
+    bool ready_retired = false;
+
+    alignas(kCacheLine) std::atomic<bool> tx_due{false};
+    std::atomic<bool> tx_blocked{false};  // the socket is full: EPOLLOUT will tell
+    std::atomic<bool> fin_sent{false};
     // The deferral of small sends (progress.cpp).
     std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell
     std::atomic<std::uint64_t> flushed_octets{0};
@@ -43,19 +55,6 @@ struct DrivenQp final : Qp {
     std::atomic<std::int64_t> flushed_at{0};  // cycles
     std::atomic<std::int64_t> posted_at{0};
     std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
-
-    // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
-    std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
-    std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock
-    std::atomic<std::int64_t> must_end_by{0};    // closing or terminating
-    std::atomic<bool> fin_sent{false};
-    std::int64_t timer_at = 0;  // when its one timer fires; 0: none; under the engine's timer lock
-
-    std::atomic<bool> ready{false};  // stands in ReadyQueue, or will in a moment
-    // Its place there, under the queue's lock.
-    DrivenQp* ready_next = nullptr;
-    DrivenQp* ready_prev = nullptr;
-    bool ready_retired = false;
 };
 
 }  // namespace swrnic::engine

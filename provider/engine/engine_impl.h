@@ -142,14 +142,16 @@ class Engine::Impl {
     std::map<std::uint64_t, Lingering> lingering_;
     std::uint64_t next_linger_ = 0;
 
-    std::atomic<std::uint64_t> empty_polls_{0};
+    // Written by callers.
+    alignas(kCacheLine) std::atomic<std::uint64_t> empty_polls_{0};
     std::atomic<std::uint64_t> polls_done_{0};     // of these; the rest is under way
     std::atomic<std::int64_t> epoll_asked_at_{0};  // by a poll, for news of other QPs; cycles
     std::atomic<std::uint64_t> epoll_gap_{0};      // until the next time
     std::atomic<std::uint64_t> arm_epoch_{0};      // req_notify calls: somebody is about to sleep
     std::atomic<std::uint64_t> poll_epoch_{0};     // empty polls and req_notify calls: ends every deferral
     std::atomic<std::int64_t> deferred_at_{0};     // cycles; the last post that was left for somebody else to flush
-    bool polled_meanwhile_ = false;                // the thread stood back, and a poller did all there was to do
+    // By the thread.
+    alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread stood back, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
     std::uint32_t looks_inside_ = 0;                                // since a poll ended
     std::uint32_t stand_back_for_ = 1;                              // how long, in units of the shortest time
@@ -165,8 +167,8 @@ class Engine::Impl {
     std::mutex start_;
     std::thread thread_;
     std::atomic<bool> stop_{false};
-    std::atomic<bool> asleep_{false};         // blocked without a near deadline: must be kicked
-    std::atomic<bool> standing_back_{false};  // waits a moment while a poller drives
+    alignas(kCacheLine) std::atomic<bool> asleep_{false};  // blocked without a near deadline: must be kicked
+    std::atomic<bool> standing_back_{false};               // waits a moment while a poller drives
 };
 
 }  // namespace swrnic::engine

@@ -43,6 +43,7 @@ constexpr std::uint64_t kPollerPolls = 4;
 // So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
 constexpr std::uint32_t kLooksInside = 4;
 constexpr std::size_t kReadyBudget = 64;
+constexpr std::size_t kThreadsPass = 1;  // those of callers begin at 0
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so long when they had none.
 constexpr std::uint64_t kShortestGap = cycles_in(std::chrono::microseconds(1));
@@ -288,7 +289,7 @@ void Engine::Impl::run() {
             syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_DEL, control_fd_, nullptr);
             control_fd_ = -1;
         }
-        Pass pass = passes.begin();
+        Pass pass = passes.begin(kThreadsPass);
         take_events(events, count, nullptr);
         if (!polled_meanwhile_) run_ready(pass, Tx::Tail::kSend);
         // What control_readable() posted is flushed with it: no burst to stand back from.
@@ -480,12 +481,15 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
         DrivenQp* qp = ready_.pop();
         if (qp == nullptr) return;
+        // What has come is what somebody waits for.
+        const bool came = qp->rx_due;
+        if (came) drive_rx(*qp, pass);
         const std::uint64_t posted = qp->posted_octets();
         const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
         // Of a long burst alone, and not what was held before.
         const bool holds = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
         // One that stands here for its posts alone has nothing to receive that epoll will not tell of.
-        if (!flushes || qp->rx_due) drive_rx(*qp, pass);
+        if (!flushes && !came) drive_rx(*qp, pass);
         if (may_transmit(*qp)) drive_tx(*qp, pass, holds ? tail : Tx::Tail::kSend);
         if (flushes) note_flush(*qp);
     }

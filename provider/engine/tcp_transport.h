@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/core/transport.h"
+#include "engine/core/types.h"
 #include "engine/sys.h"
 #include "engine/trace.h"
 
@@ -55,10 +56,10 @@ class TcpTransport final : public Transport {
     bool fin_traced_ = false;             // the peer's; under the RX lock
     // The last read of this turn came back short, so the socket was empty then: the next one is answered without a
     // syscall. What arrives later raises a new edge of epoll. Under the RX lock.
-    bool drained_ = false;
+    alignas(kCacheLine) bool drained_ = false;
     std::size_t turn_octets_ = 0;
     // The EMSS changes rarely (path MTU); it is asked for once in so many sends. Under the TX lock.
-    mutable std::uint32_t emss_ = 0;
+    alignas(kCacheLine) mutable std::uint32_t emss_ = 0;
     mutable std::uint32_t emss_uses_ = 0;
 };
 

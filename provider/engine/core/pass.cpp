@@ -15,9 +15,8 @@ void PassPool::Pass::end() {
     slot_->sequence.notify_all();  // a look at the waiter count when nobody synchronizes
 }
 
-PassPool::Pass PassPool::begin() {
-    // A thread that works alone keeps finding slot 0, whose staging is warm.
-    for (std::size_t i = 0;; ++i) {
+PassPool::Pass PassPool::begin(std::size_t first) {
+    for (std::size_t i = first;; ++i) {
         Slot& slot = slots_[i % kSlots];
         std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);
         // seq_cst: ordered before every look-up of the pass, against unlink-then-synchronize on the other side.

@@ -40,7 +40,7 @@ struct Outbox {
 };
 
 class PassPool {
-    struct alignas(64) Slot {
+    struct alignas(kCacheLine) Slot {
         std::atomic<std::uint64_t> sequence{0};  // odd while a pass runs
         std::unique_ptr<std::byte[]> staging;
         Outbox outbox;
@@ -88,8 +88,9 @@ class PassPool {
     };
     Grace grace(const Pass& own) const;
 
-    // Waits (spins) in the unlikely case that all slots are in use: passes are short.
-    Pass begin();
+    // Waits (spins) in the unlikely case that all slots are in use: passes are short. Looks for a free one from `first`
+    // on: who asks for another than others do finds it, and its staging, warm.
+    Pass begin(std::size_t first = 0);
     // Returns when every pass that was running at the call has ended. Not from inside a pass.
     void synchronize();
 

@@ -49,10 +49,10 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
       memory_(memory),
       random_(random),
       sq_(init.max_send_wr, send_room(init)),
+      tx_(*this),
       rq_(init.srq == nullptr ? init.max_recv_wr : 1,
           (init.srq == nullptr ? init.max_recv_sge : init.srq->max_sge()) * sizeof(Sge)),
-      rx_(*this),
-      tx_(*this) {}
+      rx_(*this) {}
 
 // ---- posting
 // -------------------------------------------------------------------------------------------------------------

@@ -145,21 +145,28 @@ class Qp {
     std::atomic<bool> negotiated_{false};
     std::atomic<bool> drain_notice_{false};
 
-    RxLock rx_lock_;
-    TxLock tx_lock_;
     StreamParameters parameters_{};
     std::unique_ptr<Transport> transport_;
+    std::atomic<bool> fenced_{false};   // Responder before the first valid FPDU (MPA-25)
+    std::atomic<bool> faulted_{false};  // fault_ is written, once, before this
+    std::unique_ptr<Fault> fault_;
+    std::mutex fault_lock_;  // leaf: the first fault wins
 
-    std::mutex send_posters_, recv_posters_;  // leaves: held while a WQE is written
-    std::mutex retire_;                       // leaf: held while completions are made
+    // Who sends and who receives are often on different processors: neither writes to the other's cache lines.
+    alignas(kCacheLine) std::mutex send_posters_;  // leaf: held while a WQE is written
     WqeRing<SendWqe> sq_;
-    WqeRing<RecvWqe> rq_;
     std::uint32_t reads_posted_ = 0;   // under send_posters_
     std::uint32_t next_send_msn_ = 1;  // the same
     std::atomic<std::uint64_t> posted_octets_{0};
+    TxLock tx_lock_;
+    std::atomic<std::uint64_t> sent_{0};   // TX: requests before this index are with TCP as a whole
+    std::atomic<std::uint64_t> begun_{0};  // TX: and before this one in part
+    std::mutex retire_;                    // leaf: held while completions are made
+    Tx tx_;
 
-    std::atomic<std::uint64_t> sent_{0};             // TX: requests before this index are with TCP as a whole
-    std::atomic<std::uint64_t> begun_{0};            // TX: and before this one in part
+    alignas(kCacheLine) std::mutex recv_posters_;  // leaf: held while a WQE is written
+    WqeRing<RecvWqe> rq_;
+    RxLock rx_lock_;
     std::atomic<std::uint32_t> reads_completed_{0};  // RX: Responses delivered
     // Twice IRD: a slot is free again when its Response is handed to TCP (RFC 5040 6.1), and the peer's next Request
     // may be here before TX has come back from that call and released the entry.
@@ -167,14 +174,7 @@ class Qp {
     std::uint32_t inbound_reads_ = 0;                // IRD
     std::atomic<std::uint32_t> responses_given_{0};  // TX: Responses in or before the send that is under way
     HandOver<OutboundRead> orq_;
-    std::atomic<bool> fenced_{false};  // Responder before the first valid FPDU (MPA-25)
-
-    std::mutex fault_lock_;             // leaf: the first fault wins
-    std::atomic<bool> faulted_{false};  // fault_ is written, once, before this
-    std::unique_ptr<Fault> fault_;
-
     Rx rx_;
-    Tx tx_;
 };
 
 }  // namespace swrnic::engine

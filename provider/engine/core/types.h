@@ -8,6 +8,8 @@
 
 namespace swrnic::engine {
 
+inline constexpr std::size_t kCacheLine = 64;  // octets; what processors pass to each other
+
 struct Sge {  // laid out as ibv_sge
     std::uint64_t addr;
     std::uint32_t length;
