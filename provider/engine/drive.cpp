@@ -65,7 +65,7 @@ void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, s
     } else if (now < qp.bulk_until) {
         rest = std::max<std::chrono::nanoseconds>(rest, kEarlyRest);
     }
-    qp.received_at.store(now, std::memory_order_relaxed);
+    qp.rx_tried_at.store(now, std::memory_order_relaxed);
     qp.rests_until.store(now + cycles_in(rest), std::memory_order_relaxed);
 }
 

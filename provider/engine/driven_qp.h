@@ -31,7 +31,7 @@ struct DrivenQp final : Qp {
     // unlocking.
     alignas(kCacheLine) std::atomic<bool> rx_due{false};
     // As cycles. Polls that have nothing to flush leave it alone until the one, others for a time after the other.
-    std::atomic<std::int64_t> rests_until{0}, received_at{0};
+    std::atomic<std::int64_t> rests_until{0}, rx_tried_at{0};
     std::int64_t bulk_until = 0;  // what comes in is a stream; under the RX lock
     // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread

@@ -158,7 +158,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
     const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
     const bool rests = hot != nullptr && gap == kLongestGap &&
-                       now < (flushes ? hot->received_at.load(std::memory_order_relaxed) + kFlushGap
+                       now < (flushes ? hot->rx_tried_at.load(std::memory_order_relaxed) + kFlushGap
                                       : hot->rests_until.load(std::memory_order_relaxed));
     if (rests && !flushes) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.

@@ -374,15 +374,11 @@ Waited wait_behind(Side& from, Side& to, std::size_t messages) {
 }
 
 // A call that comes too early keeps the socket from its sender. Behind a single message each poll makes one.
-TEST(RestTest, PollsRestBehindABurst) {
-    Side from(300), to(400);
-    const auto [active, passive] = connected_sockets();
-    join(from, active, true);
-    join(to, passive, false);
+TEST_F(ProgressTest, PollsRestBehindABurst) {
     std::uint64_t fewest = ~std::uint64_t{0}, fewest_spared = fewest;
     for (int round = 0; round < 20; ++round) {
-        fewest = std::min(fewest, wait_behind(from, to, 32).calls);
-        const Waited alone = wait_behind(from, to, 1);
+        fewest = std::min(fewest, wait_behind(a_, b_, 32).calls);
+        const Waited alone = wait_behind(a_, b_, 1);
         fewest_spared = std::min(fewest_spared, alone.polls - std::min(alone.polls, alone.calls));
     }
     EXPECT_LE(fewest, 500u / 4 + 2);
