@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fmt/core.h>
+#include <netinet/tcp.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "log.h"
 #include "real.h"
@@ -104,6 +106,20 @@ int open_socket(int family, int type, int protocol) {
     if (fd == -EMFILE || fd == -ENFILE)
         log(LogLevel::kWarn, "no descriptor left for a connection: each takes one; the limit is `ulimit -n`");
     return fd;
+}
+
+std::string leave_pacing(int fd) {
+    char name[16]{};
+    socklen_t size = sizeof(name) - 1;
+    if (sys::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0) return {};
+    if (!std::string_view(name).starts_with("bbr")) return {};
+    constexpr std::string_view kUnpaced = "reno";
+    return sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size()) == 0 ? name : "";
+}
+
+void return_to_pacing(int fd, const std::string& name) {
+    if (!name.empty())
+        sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
 }
 
 int find_source(const Address& from, const Address& peer, Address& source) {

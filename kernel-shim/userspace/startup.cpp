@@ -207,6 +207,7 @@ bool Startup::same_host(std::uint64_t key) const {
 // ---- what commands start ----
 
 int Startup::listen(Locked&, CmId& id, int backlog) {
+    std::string pacing = leave_pacing(id.socket);  // inherited by what it accepts
     const int error = sys::listen(id.socket, backlog);
     if (error != 0) return error;
     const std::uint64_t key = next_key_++;
@@ -214,10 +215,16 @@ int Startup::listen(Locked&, CmId& id, int backlog) {
     event.events = EPOLLIN;
     event.data.u64 = key;
     if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, id.socket, &event); failed != 0) return failed;
-    listeners_.emplace(key, Listener{key, id.socket, id.handle, {}});
+    listeners_.emplace(key, Listener{key, id.socket, id.handle, std::move(pacing), {}});
     id.socket = -1;
     id.startup = key;
     return 0;
+}
+
+int Startup::begin_to_connect(const Pending& pending) {
+    set_stream_options(pending.fd);
+    if (on_same_host(pending.local, pending.peer)) leave_pacing(pending.fd);
+    return sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
 }
 
 int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms) {
@@ -240,8 +247,7 @@ int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms)
     pending.local = id.local;
     pending.peer = id.peer;
     pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
-    set_stream_options(pending.fd);
-    const int error = sys::connect(pending.fd, id.peer.get(), id.peer.size());
+    const int error = begin_to_connect(pending);
     if (error != 0 && error != -EINPROGRESS) {
         remove(pending.key, true);
         id.startup = 0;

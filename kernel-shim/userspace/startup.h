@@ -76,6 +76,7 @@ class Startup {
         std::uint64_t key;
         int fd;
         std::uint32_t cm_id;
+        std::string pacing;  // what connections from elsewhere return to: leave_pacing()
         std::deque<std::uint64_t> half_open;
         bool paused = false;  // connections wait in the kernel's backlog
     };
@@ -87,6 +88,7 @@ class Startup {
 
     // startup.cpp
     Pending& add_pending(Locked& locked, int fd);
+    static int begin_to_connect(const Pending& pending);
     void set_deadline(Pending& pending, std::uint32_t ms);
     void watch(Pending& pending, std::uint32_t interest);
     void remove(std::uint64_t key, bool close_socket);

@@ -95,6 +95,7 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
         pending.local = Address::local_of(fd);
         pending.peer = Address::peer_of(fd);
         pending.same_host = on_same_host(pending.local, pending.peer);
+        if (!pending.same_host) return_to_pacing(fd, listener.pacing);
         swrnic_mpa_respond_init(&pending.mpa, 0);
         listener.half_open.push_back(pending.key);
         set_deadline(pending, swrnic_mpa_deadline_ms(&pending.mpa));
@@ -343,8 +344,7 @@ bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
     failed.interest = 0;
     failed.retried = true;
     failed.stage = Stage::kConnecting;
-    set_stream_options(fd);
-    const int error = sys::connect(fd, failed.peer.get(), failed.peer.size());
+    const int error = begin_to_connect(failed);
     if (error != 0 && error != -EINPROGRESS) {
         remove(failed.key, true);
         cm_connect_failed(locked, id, error);

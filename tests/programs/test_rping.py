@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """rping and ucmatose: connections through rdma_cm, data validated by the programs themselves."""
 import re
+import subprocess
 
 import lib
 from lib import expect
@@ -68,6 +69,34 @@ def case_clients(lab):
         client.succeed(100 * lab.slow)
     expect(server.running(), "the persistent server has ended")
     expect(together >= 3, f"only {together} clients ran at once: this says nothing")
+    lab.forget()
+
+
+def congestion_controls(prefix, end, port):
+    """Of the connections in a namespace with this port at this end: sport or dport."""
+    shown = subprocess.run([*prefix, "ss", "-Htin", "state", "established", end, "=", f":{port}"], capture_output=True,
+                           text=True, check=True).stdout
+    return set(re.findall(r"\b(?:bbr|reno|cubic)\b", shown))
+
+
+def case_pacing(lab):
+    """BBR goes on across a cable and is left where no cable is between, whichever the listener had."""
+    for prefix in (lab.server_prefix, lab.client_prefix):
+        chosen = subprocess.run([*prefix, "sh", "-c", "echo bbr > /proc/sys/net/ipv4/tcp_congestion_control"],
+                                capture_output=True, text=True, check=False)
+        if chosen.returncode != 0:
+            raise lib.Skip(f"no BBR here: {chosen.stderr.strip()}")
+    for side, prefix, expected in (("client", lab.client_prefix, "bbr"), ("server", lab.server_prefix, "reno")):
+        port = lib.free_port()
+        server = lab.start("rping-server", ["rping", "-s", "-a", lab.address, "-p", port])
+        server.wait_listening(port, 20 * lab.slow)
+        client = lab.start("rping-client", ["rping", "-c", "-v", "-a", lab.address, "-p", port, "-C", 10000000], side)
+        lib.wait_until(lambda c=client: b"ping data" in c.output()[:400] or not c.running(), 20 * lab.slow, "a client pings")
+        for controls in (congestion_controls(lab.server_prefix, "sport", port), congestion_controls(prefix, "dport", port)):
+            expect(controls == {expected}, f"client at the {side}'s place: {controls} instead of {expected}")
+        for process in (client, server):
+            process.kill()
+            process.wait(10)
     lab.forget()
 
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Connections from request to end, over both dialects' commands and real TCP.
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "joined_pair.h"
@@ -74,6 +77,20 @@ TEST(Connect, StreamCarriesOctetsBothWays) {
     char buffer[8];
     ASSERT_TRUE(readable(pair.passive.stream.get(), 2000));
     EXPECT_EQ(recv(pair.passive.stream.get(), buffer, sizeof(buffer), 0), 4) << "no octet of startup is left in it";
+}
+
+// What the engine asks for later would not stop BBR's timers in a connection that was established with them.
+TEST(Connect, StreamsOfOneHostAreNotPaced) {
+    std::string usual;
+    ASSERT_TRUE(std::ifstream("/proc/sys/net/ipv4/tcp_congestion_control") >> usual);
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    for (const Side* side : {&pair.active, &pair.passive}) {
+        char name[16]{};
+        socklen_t size = sizeof(name) - 1;
+        ASSERT_EQ(getsockopt(side->stream.get(), IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+        EXPECT_EQ(std::string(name), usual.starts_with("bbr") ? "reno" : usual);
+    }
 }
 
 TEST(Connect, ServersMayTakeThePortOfAConnectionThatHasEnded) {
