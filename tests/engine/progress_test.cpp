@@ -505,19 +505,35 @@ TEST(TcpTransportTest, KeepsTheCongestionControlButWhereBothEndsHaveOneAddress) 
     }
 }
 
-int receive_buffer(int fd) {
+int buffer(int fd, int which) {
     int octets = 0;
     socklen_t size = sizeof octets;
-    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &octets, &size), 0);
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, which, &octets, &size), 0);
     return octets;
+}
+
+// The kernel's own sizing, which a connection elsewhere keeps, would be a test of nothing here: it may choose anything.
+TEST(TcpTransportTest, KeepsLittleInTheSocketWhereBothEndsHaveOneAddress) {
+    constexpr std::uint32_t kOther = INADDR_LOOPBACK + 1;
+    int most = 0;
+    ASSERT_TRUE(std::ifstream("/proc/sys/net/core/wmem_max") >> most);
+    const int expected = 2 * std::min(most, 512 * 1024);
+    for (const std::uint32_t from : {std::uint32_t{INADDR_LOOPBACK}, kOther}) {
+        const auto [active, passive] = connected_sockets(from);
+        const int before = buffer(active, SO_SNDBUF);
+        ASSERT_NE(before, expected);
+        const TcpTransport one(active, 30s), other(passive, 30s);
+        EXPECT_EQ(buffer(active, SO_SNDBUF), from == kOther ? before : expected);
+        EXPECT_EQ(buffer(passive, SO_SNDBUF), from == kOther ? before : expected);
+    }
 }
 
 // The kernel gives what it allows at most, half of tcp_rmem's last; twice 64 KiB is what a stream begins with.
 TEST(TcpTransportTest, HasRoomForSomeLargeFpdusFromTheStartAndIsNotFixedToIt) {
     const auto [active, passive] = connected_sockets(INADDR_LOOPBACK);
     const TcpTransport one(active, 30s), other(passive, 30s);
-    EXPECT_GE(receive_buffer(active), 1 << 20);
-    EXPECT_GE(receive_buffer(passive), 1 << 20);
+    EXPECT_GE(buffer(active, SO_RCVBUF), 1 << 20);
+    EXPECT_GE(buffer(passive, SO_RCVBUF), 1 << 20);
     int low_water = 0;
     socklen_t size = sizeof low_water;
     ASSERT_EQ(::getsockopt(active, SOL_SOCKET, SO_RCVLOWAT, &low_water, &size), 0);
