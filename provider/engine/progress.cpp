@@ -43,6 +43,9 @@ constexpr std::uint64_t kPollerPolls = 4;
 // So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
 constexpr std::uint32_t kLooksInside = 4;
 constexpr std::size_t kReadyBudget = 64;
+// QPs get their turns for so long, so that a poll of many which move much ends, and brings completions, before its
+// program is taken for one that has lost its processor.
+constexpr std::int64_t kLongTurn = cycles_in(std::chrono::microseconds(100));
 constexpr std::size_t kThreadsPass = 1;  // those of callers begin at 0
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so long when they had none.
@@ -477,6 +480,7 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
 }
 
 void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
+    const std::int64_t begin = cycles();
     // No more than stand in it now: a QP with work left comes back behind the others.
     for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
         DrivenQp* qp = ready_.pop();
@@ -492,6 +496,7 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
         if (!flushes && !came) drive_rx(*qp, pass);
         if (may_transmit(*qp)) drive_tx(*qp, pass, holds ? tail : Tx::Tail::kSend);
         if (flushes) note_flush(*qp);
+        if (left > 1 && cycles() - begin > kLongTurn) break;
     }
     if (!ready_.empty()) kick();
 }
