@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import replace
 
 from plot import plot
-from programs import Failed, Runner
+from programs import Failed, Runner, paced
 from rows import ROWS, peers
 
 
@@ -52,17 +52,23 @@ def steady_pairs(runner, pairs, theirs, ours):
 
 def measure(row, runner, pairs):
     """Pairs of the ruler and the device, one after the other, so that both see the same noise."""
-    ratios, ours, rulers, tails, server, client = [], [], [], [], [], []
+    ratios, of_reno, ours, rulers, tails, server, client = [], [], [], [], [], [], []
+    beside_reno = paced() and row.ruler and not row.at_most
 
-    def measured_ruler():
+    def ruler(congestion=None):
+        return better(row, [runner.ruler(row.ruler, shape, congestion) for shape in row.shapes])
+
+    def theirs():
         if row.beside:
-            return runner.perftest(replace(row, options=row.beside)).value
-        return better(row, [runner.ruler(row.ruler, shape) for shape in row.shapes])
+            return runner.perftest(replace(row, options=row.beside)).value, None
+        return ruler(), ruler("reno") if beside_reno else None
 
-    for ruler, sample in steady_pairs(runner, pairs, measured_ruler, lambda: runner.perftest(row)):
-        rulers.append(ruler)
+    for (tcp, reno), sample in steady_pairs(runner, pairs, theirs, lambda: runner.perftest(row)):
+        rulers.append(tcp)
         ours.append(sample.value)
-        ratios.append(sample.value / ruler)
+        ratios.append(sample.value / tcp)
+        if reno:
+            of_reno.append(sample.value / reno)
         server.append(sample.server_cpu / row.count * 1e9)
         client.append(sample.client_cpu / row.count * 1e9)
         if sample.p99 is not None:
@@ -74,6 +80,8 @@ def measure(row, runner, pairs):
         "reached": ratio <= row.target if row.at_most else ratio >= row.target,
         "server_ns": statistics.median(server), "client_ns": statistics.median(client),
     }
+    if of_reno:
+        result["of_reno"] = statistics.median(of_reno)
     if tails:
         result["p99"] = statistics.median(tails)
     return result
@@ -133,13 +141,12 @@ def line(result):
         calls += f" (<= {result['calls_target']} together)"
     verdict = "reached" if result["reached"] else "missed"
     return [result["name"], result["crc"], f"{number(result['ours'])} {result['unit']}", number(result["tcp"]), f"{result['ratio']:.2f}",
-            f"{sign} {result['target']:.2f}", verdict, number(result["p99"]) if "p99" in result else "-", calls,
-            number(result["server_ns"]), number(result["client_ns"])]
+            f"{sign} {result['target']:.2f}", verdict, f"{result['of_reno']:.2f}" if "of_reno" in result else "-",
+            number(result["p99"]) if "p99" in result else "-", calls, number(result["server_ns"]), number(result["client_ns"])]
 
 
-HEAD = ["row", "CRC", "swrnic", "plain TCP", "ratio", "target", "", "p99 us", "syscalls/message, server / client", "server CPU ns", "client CPU ns"]
-
-
+HEAD = ["row", "CRC", "swrnic", "plain TCP", "ratio", "target", "", "of reno", "p99 us", "syscalls/message, server / client",
+        "server CPU ns", "client CPU ns"]
 PEER_HEAD = ["row", "swrnic", "peer", "", "ratio", ""]
 
 

@@ -22,6 +22,12 @@ class Sample:
     client_cpu: float = 0.0
 
 
+def paced():
+    """Whether plain TCP gets BBR, which sends by timers where no network is between; the device takes reno there."""
+    with open("/proc/sys/net/ipv4/tcp_congestion_control") as name:
+        return name.read().startswith("bbr")
+
+
 def listens(port):
     with open("/proc/net/tcp") as table:
         return any(f":{port:04X} 00000000:0000 0A" in line for line in table)
@@ -85,8 +91,9 @@ class Runner:
         self.rawtcp = rawtcp
         self.torn = 0  # pairs
 
-    def ruler(self, arguments, shape):
-        done = subprocess.run([self.rawtcp, *arguments, shape], capture_output=True, text=True, timeout=60)
+    def ruler(self, arguments, shape, congestion=None):
+        chosen = ["--congestion", congestion] if congestion else []
+        done = subprocess.run([self.rawtcp, *arguments, shape, *chosen], capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise Failed(f"rawtcp {arguments}: {done.stderr}")
         return float(done.stdout)

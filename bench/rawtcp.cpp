@@ -45,6 +45,7 @@ struct Job {
     std::size_t size = 2;
     double amount = 1;  // round trips, seconds or connections
     bool spin = false;
+    std::string congestion;  // its control; empty: the system's default
 };
 
 double seconds_since(Clock::time_point start) {
@@ -109,8 +110,18 @@ struct Address {
     const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&in); }
 };
 
-Socket listen_at(Address& address) {
-    Socket listener(socket(AF_INET, SOCK_STREAM, 0));
+// The congestion control is chosen before there is a connection: one that was established with BBR stays paced.
+Socket new_socket(const Job& job) {
+    Socket made(socket(AF_INET, SOCK_STREAM, 0));
+    const std::string& name = job.congestion;
+    if (name.empty()) return made;
+    if (setsockopt(made.fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) != 0)
+        die("congestion control");
+    return made;
+}
+
+Socket listen_at(const Job& job, Address& address) {
+    Socket listener = new_socket(job);
     listener.set(SOL_SOCKET, SO_REUSEADDR, 1);
     if (bind(listener.fd(), address.get(), sizeof address.in) != 0 || listen(listener.fd(), 1024) != 0) die("listen");
     socklen_t length = sizeof address.in;
@@ -118,9 +129,9 @@ Socket listen_at(Address& address) {
     return listener;
 }
 
-Socket dial(const Address& address) {
+Socket dial(const Job& job, const Address& address) {
     for (int tries = 0; tries < 100; ++tries) {
-        Socket stream(socket(AF_INET, SOCK_STREAM, 0));
+        Socket stream = new_socket(job);
         if (connect(stream.fd(), address.get(), sizeof address.in) == 0) {
             stream.send_at_once();
             return stream;
@@ -199,13 +210,13 @@ double half_median(std::vector<double>& times) {
 double connections_per_second(const Job& job, const Address& address) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < static_cast<std::size_t>(job.amount); ++i) {
-        const Socket stream = dial(address);
+        const Socket stream = dial(job, address);
         std::vector<char> hello(kHello, 'h');
         if (!stream.send(hello) || !stream.receive(hello, false)) die("hello");
         stream.reset_on_close();
     }
     const double rate = job.amount / seconds_since(start);
-    dial(address).send(std::vector<char>(kHello, 'q'));
+    dial(job, address).send(std::vector<char>(kHello, 'q'));
     return rate;
 }
 
@@ -274,7 +285,7 @@ double between_cores(const Job& job) {
 
 double measure(const Job& job, const Address& address) {
     if (job.mode == "conn") return connections_per_second(job, address);
-    const auto stream = std::make_unique<Socket>(dial(address));
+    const auto stream = std::make_unique<Socket>(dial(job, address));
     if (job.mode == "lat") return latency(job, *stream);
     if (job.mode != "memlat") return stream_rate(job, *stream);
     std::vector<double> times = memory_ping_pong(*stream, job, true);
@@ -301,6 +312,7 @@ int main(int argc, char** argv) {
     app.add_flag("--server", server, "only the server, at --port");
     app.add_option("--client", client, "only the client of the server at this IPv4 address");
     app.add_option("--port", port);
+    app.add_option("--congestion", job.congestion, "congestion control instead of the system's default");
     CLI11_PARSE(app, argc, argv);
     job.spin = shape == "spin";
     if (job.mode == "cores") {
@@ -311,7 +323,7 @@ int main(int argc, char** argv) {
     Address address(server ? "0.0.0.0" : client.empty() ? "127.0.0.1" : client, port);
     pid_t child = 0;
     if (client.empty()) {
-        const Socket listener = listen_at(address);
+        const Socket listener = listen_at(job, address);
         if (!server) child = fork();
         if (server || child == 0) {
             serve(job, listener);
