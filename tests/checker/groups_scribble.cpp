@@ -75,7 +75,8 @@ void issuer(Session& s, Endpoint& ep) {
     ep.write(1, source.list(), write_to.address, write_to.rkey);
     sink.poison();
     ep.read(2, sink.list(), read_from.address, read_from.rkey);
-    ep.send(3, {});
+    // Fenced: a Send may overtake the Response to a Read (RFC 5040 5.5), and its target gives up the memory behind it.
+    ep.send(3, {}, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
     ep.wait_send(1, IBV_WC_RDMA_WRITE, "Write after the scribbling");
     ep.wait_send(2, IBV_WC_RDMA_READ, "Read after the scribbling");
     sink.expect_message(78, kMessage, "Read after the scribbling");
