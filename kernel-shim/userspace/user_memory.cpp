@@ -2,6 +2,7 @@
 #include "user_memory.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 
 #include "real.h"
 
@@ -27,11 +28,41 @@ bool page_writable(std::uintptr_t address) {
                      address & ~std::uintptr_t{3}, kOrNothing) != -EFAULT;
 }
 
+struct Stack {
+    std::uintptr_t low = 0, high = 0;  // both 0: not known
+};
+
+Stack stack_of_this_thread() {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+    void* low = nullptr;
+    std::size_t size = 0;
+    const bool known = pthread_attr_getstack(&attributes, &low, &size) == 0;
+    pthread_attr_destroy(&attributes);
+    const auto start = reinterpret_cast<std::uintptr_t>(low);
+    return known ? Stack{start, start + size} : Stack{};
+}
+
+// Commands and responses stand mostly in their caller's frame. What lies between our own and the end of the thread's
+// stack is there, whatever the rest of the address space is; on another stack (a coroutine's, a signal's) nothing is
+// known of that.
+bool in_callers_frames(std::uintptr_t first, std::uintptr_t last) {
+    static constinit thread_local Stack stack;
+    static constinit thread_local bool asked = false;
+    if (!asked) {
+        asked = true;
+        stack = stack_of_this_thread();
+    }
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    return stack.low <= here && here <= first && last < stack.high;
+}
+
 template <typename Probe>
 bool each_page(const void* start, std::size_t size, std::size_t known, Probe probe) {
     const auto first = reinterpret_cast<std::uintptr_t>(start);
     if (size == 0) return true;
     if (first + (size - 1) < first) return false;
+    if (in_callers_frames(first, first + (size - 1))) return true;
     if (known == 0 && !probe(first)) return false;
     const auto page_of = [](std::uintptr_t address) { return address & ~(kPage - 1); };
     std::uintptr_t page = page_of(first + (known != 0 ? known - 1 : 0));

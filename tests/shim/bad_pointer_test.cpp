@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Pointers of the program that lead nowhere, in every command that has one: EFAULT, nothing done, nobody dead.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <functional>
 
 #include "raw.h"
@@ -338,6 +347,80 @@ TEST_F(BadPointer, FileStatus) {
         EXPECT_EQ(status(context.cmd.get(), static_cast<struct stat*>(place.address)), -1) << place.name;
         EXPECT_EQ(errno, EFAULT) << place.name;
     }
+}
+
+struct AllocPd {
+    explicit AllocPd(ib_uverbs_alloc_pd_resp& made) : response(reinterpret_cast<std::uint64_t>(&made)) {}
+    ib_uverbs_cmd_hdr header{IB_USER_VERBS_CMD_ALLOC_PD, sizeof(AllocPd) / 4, sizeof(ib_uverbs_alloc_pd_resp) / 4};
+    std::uint64_t response;
+};
+
+struct {
+    int fd;
+    const void* from;
+    ssize_t written;
+    int error;
+} asked_by_handler;
+
+void ask(int) {
+    asked_by_handler.written = write(asked_by_handler.fd, asked_by_handler.from, sizeof(AllocPd));
+    asked_by_handler.error = errno;
+}
+
+// What lies between such a stack and the thread's own may be anything.
+TEST_F(BadPointer, BehindASignalsOwnStackToo) {
+    constexpr std::size_t kSize = 64 * kPage;
+    void* const stack = mmap(nullptr, kSize + kPage, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(stack, MAP_FAILED);
+    char* const behind = static_cast<char*>(stack) + kSize;
+    ASSERT_EQ(mprotect(behind, kPage, PROT_NONE), 0);
+    stack_t usual{};
+    const stack_t other{stack, 0, kSize};
+    struct sigaction before {
+    }, action{};
+    action.sa_handler = ask;
+    action.sa_flags = SA_ONSTACK;
+    ASSERT_EQ(sigaltstack(&other, &usual), 0);
+    ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+    asked_by_handler = {context.cmd.get(), behind, 0, 0};
+    raise(SIGUSR1);
+    EXPECT_EQ(asked_by_handler.written, -1);
+    EXPECT_EQ(asked_by_handler.error, EFAULT);
+    EXPECT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+    EXPECT_EQ(sigaltstack(&usual, nullptr), 0);
+    munmap(stack, kSize + kPage);
+}
+
+// From here on the kernel calls all memory bad, as the stand-in asks.
+bool answer_all_questions_with_efault() {
+    const auto number = offsetof(seccomp_data, nr), order = offsetof(seccomp_data, args),
+               operation = offsetof(seccomp_data, args) + sizeof(std::uint64_t);
+    std::array<sock_filter, 9> code{
+        {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 2),
+         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, order), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 4, 3),
+         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 2), BPF_STMT(BPF_LD | BPF_W | BPF_ABS, operation),
+         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 1, 0),
+         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EFAULT)}};
+    const sock_fprog program{code.size(), code.data()};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// The price of a question is a system call, and most commands have two.
+TEST(GoodPointer, InTheCallersFramesIsNotAskedFor) {
+    const pid_t child = fork();
+    if (child == 0) {
+        const Context context;
+        ib_uverbs_alloc_pd_resp made{};
+        const AllocPd command(made);
+        const auto elsewhere = std::make_unique<AllocPd>(command);
+        if (!answer_all_questions_with_efault()) _exit(1);
+        if (write(context.cmd.get(), elsewhere.get(), sizeof(*elsewhere)) != -1 || errno != EFAULT) _exit(2);
+        _exit(write(context.cmd.get(), &command, sizeof(command)) == sizeof(command) ? 0 : 3);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "1: no seccomp; 2: no question for the heap; 3: one for the stack";
 }
 
 }  // namespace
