@@ -34,13 +34,6 @@ Address Address::local_of(int fd) {
     return from(&raw, size);
 }
 
-Address Address::peer_of(int fd) {
-    sockaddr_in6 raw{};
-    socklen_t size = sizeof(raw);
-    if (sys::getpeername(fd, reinterpret_cast<sockaddr*>(&raw), &size) != 0) return {};
-    return from(&raw, size);
-}
-
 Address Address::any(int family) {
     Address address;
     address.u_.base.sa_family = static_cast<sa_family_t>(family);
@@ -99,6 +92,14 @@ std::string Address::text() const {
 
 bool on_same_host(const Address& local, const Address& peer) {
     return local.same_host_part(peer) || (local.is_loopback() && peer.is_loopback());
+}
+
+int accept_one(int listener, Address& peer) {
+    sockaddr_in6 raw{};
+    socklen_t size = sizeof(raw);
+    const int fd = sys::accept(listener, reinterpret_cast<sockaddr*>(&raw), &size);
+    if (fd >= 0) peer = Address::from(&raw, size);
+    return fd;
 }
 
 int open_socket(int family, int type, int protocol) {

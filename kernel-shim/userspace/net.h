@@ -18,7 +18,6 @@ class Address {
     // Takes at most the size of the family; anything but AF_INET and AF_INET6, or too short, gives an empty one.
     static Address from(const void* sockaddr_bytes, std::size_t size);
     static Address local_of(int fd);
-    static Address peer_of(int fd);
     static Address any(int family);
 
     int family() const { return u_.base.sa_family; }
@@ -44,6 +43,9 @@ class Address {
 
 // Whether a stream between the two never leaves this host.
 bool on_same_host(const Address& local, const Address& peer);
+
+// The next connection of a listener, non-blocking and closed on exec, or -errno.
+int accept_one(int listener, Address& peer);
 
 // A socket that is closed on exec, or -errno; a line in the log when there is no descriptor left.
 int open_socket(int family, int type, int protocol);

@@ -95,14 +95,11 @@ inline int connect(int fd, const sockaddr* address, socklen_t size) {
 inline int listen(int fd, int backlog) {
     return static_cast<int>(call(SYS_listen, fd, backlog));
 }
-inline int accept(int fd) {
-    return static_cast<int>(call(SYS_accept4, fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+inline int accept(int fd, sockaddr* peer, socklen_t* size) {
+    return static_cast<int>(call(SYS_accept4, fd, peer, size, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 inline int getsockname(int fd, sockaddr* address, socklen_t* size) {
     return static_cast<int>(call(SYS_getsockname, fd, address, size));
-}
-inline int getpeername(int fd, sockaddr* address, socklen_t* size) {
-    return static_cast<int>(call(SYS_getpeername, fd, address, size));
 }
 inline int setsockopt(int fd, int level, int name, const void* value, socklen_t size) {
     return static_cast<int>(call(SYS_setsockopt, fd, level, name, value, size));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "startup.h"
 
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -32,11 +31,6 @@ bool start_thread(void* (*entry)(void*), void* argument) {
 }
 
 }  // namespace
-
-void set_stream_options(int fd) {
-    sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    sys::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-}
 
 Startup* Startup::get(Locked& locked) {
     if (locked->startup != nullptr) return locked->startup;
@@ -207,7 +201,9 @@ bool Startup::same_host(std::uint64_t key) const {
 // ---- what commands start ----
 
 int Startup::listen(Locked&, CmId& id, int backlog) {
-    std::string pacing = leave_pacing(id.socket);  // inherited by what it accepts
+    // Inherited by what it accepts. A stream whose user has yet to decide has no other deadline.
+    std::string pacing = leave_pacing(id.socket);
+    sys::set_option(id.socket, SOL_SOCKET, SO_KEEPALIVE, 1);
     const int error = sys::listen(id.socket, backlog);
     if (error != 0) return error;
     const std::uint64_t key = next_key_++;
@@ -215,14 +211,13 @@ int Startup::listen(Locked&, CmId& id, int backlog) {
     event.events = EPOLLIN;
     event.data.u64 = key;
     if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, id.socket, &event); failed != 0) return failed;
-    listeners_.emplace(key, Listener{key, id.socket, id.handle, std::move(pacing), {}});
+    listeners_.emplace(key, Listener{key, id.socket, id.handle, Address::local_of(id.socket), std::move(pacing), {}});
     id.socket = -1;
     id.startup = key;
     return 0;
 }
 
 int Startup::begin_to_connect(const Pending& pending) {
-    set_stream_options(pending.fd);
     if (on_same_host(pending.local, pending.peer)) leave_pacing(pending.fd);
     return sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
 }

@@ -18,8 +18,6 @@
 
 namespace swrnic::shim {
 
-void set_stream_options(int fd);  // of a connected or connecting TCP socket
-
 class Startup {
   public:
     // The process's own; nullptr when the thread cannot be made.
@@ -76,6 +74,7 @@ class Startup {
         std::uint64_t key;
         int fd;
         std::uint32_t cm_id;
+        Address local;
         std::string pacing;  // what connections from elsewhere return to: leave_pacing()
         std::deque<std::uint64_t> half_open;
         bool paused = false;  // connections wait in the kernel's backlog
@@ -102,7 +101,7 @@ class Startup {
     void resume(Listener& listener);
     void leave_half_open(Pending& pending);
     void on_socket(Locked& locked, Pending& pending, std::uint32_t events);
-    void on_connected(Locked& locked, Pending& pending);
+    void on_connected(Locked& locked, Pending& pending, bool failed);
     void drive(Locked& locked, std::uint64_t key);
     bool step(Locked& locked, Pending& pending, swrnic_mpa_event& event);
     void on_event(Locked& locked, Pending& pending, swrnic_mpa_event event);

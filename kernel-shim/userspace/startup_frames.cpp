@@ -82,18 +82,18 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
         const auto it = listeners_.find(listener_key);
         if (it == listeners_.end() || !make_room(it->second)) return;
         Listener& listener = it->second;
-        const int fd = sys::accept(listener.fd);
+        Address peer;
+        const int fd = accept_one(listener.fd, peer);
         if (fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM) {
             log(LogLevel::kWarn, "listener id {}: accept: error {}, trying again later", listener.cm_id, -fd);
             return pause(listener, Clock::now() + kPause);
         }
         if (fd == -EAGAIN) return;
         if (fd < 0) continue;  // a connection that was reset while it waited
-        set_stream_options(fd);
         Pending& pending = add_pending(locked, fd);
         pending.listener = listener_key;
-        pending.local = Address::local_of(fd);
-        pending.peer = Address::peer_of(fd);
+        pending.local = listener.local.is_any() ? Address::local_of(fd) : listener.local;
+        pending.peer = peer;
         pending.same_host = on_same_host(pending.local, pending.peer);
         if (!pending.same_host) return_to_pacing(fd, listener.pacing);
         swrnic_mpa_respond_init(&pending.mpa, 0);
@@ -110,7 +110,7 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
 void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) {
     switch (pending.stage) {
         case Stage::kConnecting:
-            on_connected(locked, pending);
+            on_connected(locked, pending, (events & (EPOLLERR | EPOLLHUP)) != 0);
             return;
         case Stage::kFrames:
             drive(locked, pending.key);
@@ -124,10 +124,10 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
     }
 }
 
-void Startup::on_connected(Locked& locked, Pending& pending) {
+void Startup::on_connected(Locked& locked, Pending& pending, bool failed) {
     int error = 0;
     socklen_t size = sizeof(error);
-    sys::getsockopt(pending.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (failed) sys::getsockopt(pending.fd, SOL_SOCKET, SO_ERROR, &error, &size);
     pending.local = Address::local_of(pending.fd);
     // TCP lets a socket that is bound to the port it connects to meet itself. Nobody listens there.
     if (error == 0 && pending.local.same_host_part(pending.peer) && pending.local.port() == pending.peer.port()) {
@@ -174,7 +174,7 @@ bool Startup::step(Locked&, Pending& pending, swrnic_mpa_event& event) {
         const long sent = sys::send(pending.fd, frame, out, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent > 0) {
             event = swrnic_mpa_sent(mpa, static_cast<std::uint32_t>(sent));
-            return true;
+            return static_cast<std::uint32_t>(sent) < out;  // an answer takes a while, and epoll tells of it
         }
         if (sent != -EAGAIN && sent != -EINTR) event = swrnic_mpa_reset(mpa);
         return sent == -EINTR;

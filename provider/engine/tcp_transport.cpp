@@ -37,15 +37,10 @@ IoResult result_of(long count) {
     }
 }
 
-bool both_ends_are_here(int fd) {
-    const sys::Endpoint here = sys::endpoint_of(fd, SYS_getsockname), there = sys::endpoint_of(fd, SYS_getpeername);
-    return there.port != 0 && here.v6 == there.v6 && here.address == there.address;
-}
-
-// No network is there that could be congested, and a congestion control that sends by timers (BBR) only costs: a third
-// of the bandwidth (docs/PERFORMANCE.md). Any user may ask for this one; whether it was granted changes nothing else.
-// The userspace shim asks for it before there is a connection, which gives more: who was established with BBR keeps
-// some of its timers.
+// Within one host. No network is there that could be congested, and a congestion control that sends by timers (BBR)
+// only costs: a third of the bandwidth (docs/PERFORMANCE.md). Any user may ask for this one; whether it was granted
+// changes nothing else. The userspace shim asks for it before there is a connection, which gives more: who was
+// established with BBR keeps some of its timers.
 void pace_nothing(int fd) {
     constexpr char kName[] = "reno";
     syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CONGESTION, kName, sizeof kName - 1);
@@ -78,17 +73,16 @@ bool read_tcp_statistics(int fd, TcpStatistics& out) {
     return true;
 }
 
-TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout) : fd_(fd) {
+TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host) : fd_(fd) {
     const int ms = static_cast<int>(timeout.count());
     const int probe_s = std::max(1, ms / 4000);
     sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     sys::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
-    sys::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);  // counts for unanswered probes too, whatever their number
     widen_window(fd);
-    if (both_ends_are_here(fd)) {
+    if (same_host) {
         pace_nothing(fd);
         keep_in_cache(fd);
     }

@@ -23,8 +23,8 @@ bool read_tcp_statistics(int fd, TcpStatistics& out);
 class TcpTransport final : public Transport {
   public:
     // Owns fd. Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT, so that a peer that vanished is noticed within about
-    // `timeout`; and the congestion control that does least where both ends have one address.
-    TcpTransport(int fd, std::chrono::milliseconds timeout);
+    // `timeout`. Of one host: also the congestion control that does least, and a small send buffer.
+    TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host);
 
     IoResult receive(const IoSlice* slices, std::size_t count) override;
     IoResult send(const IoSlice* slices, std::size_t count) override;

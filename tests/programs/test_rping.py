@@ -72,15 +72,17 @@ def case_clients(lab):
     lab.forget()
 
 
-def congestion_controls(prefix, end, port):
-    """Of the connections in a namespace with this port at this end: sport or dport."""
-    shown = subprocess.run([*prefix, "ss", "-Htin", "state", "established", end, "=", f":{port}"], capture_output=True,
+def streams(prefix, end, port):
+    """Congestion controls and send buffers of the connections in a namespace with this port at this end: sport or dport."""
+    shown = subprocess.run([*prefix, "ss", "-Htinm", "state", "established", end, "=", f":{port}"], capture_output=True,
                            text=True, check=True).stdout
-    return set(re.findall(r"\b(?:bbr|reno|cubic)\b", shown))
+    return set(re.findall(r"\b(?:bbr|reno|cubic)\b", shown)), set(map(int, re.findall(r"\btb(\d+)", shown)))
 
 
 def case_pacing(lab):
-    """BBR goes on across a cable and is left where no cable is between, whichever the listener had."""
+    """BBR goes on across a cable and is left where no cable is between, whichever the listener had; there the send buffer is ours."""
+    with open("/proc/sys/net/core/wmem_max", encoding="ascii") as most:
+        small = 2 * min(int(most.read()), 512 * 1024)
     for prefix in (lab.server_prefix, lab.client_prefix):
         chosen = subprocess.run([*prefix, "sh", "-c", "echo bbr > /proc/sys/net/ipv4/tcp_congestion_control"],
                                 capture_output=True, text=True, check=False)
@@ -92,8 +94,9 @@ def case_pacing(lab):
         server.wait_listening(port, 20 * lab.slow)
         client = lab.start("rping-client", ["rping", "-c", "-v", "-a", lab.address, "-p", port, "-C", 10000000], side)
         lib.wait_until(lambda c=client: b"ping data" in c.output()[:400] or not c.running(), 20 * lab.slow, "a client pings")
-        for controls in (congestion_controls(lab.server_prefix, "sport", port), congestion_controls(prefix, "dport", port)):
+        for controls, buffers in (streams(lab.server_prefix, "sport", port), streams(prefix, "dport", port)):
             expect(controls == {expected}, f"client at the {side}'s place: {controls} instead of {expected}")
+            expect((buffers == {small}) == (expected == "reno"), f"client at the {side}'s place: send buffers of {buffers}")
         for process in (client, server):
             process.kill()
             process.wait(10)
