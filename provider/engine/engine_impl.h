@@ -117,6 +117,7 @@ class Engine::Impl {
     bool wait(Events& events, int& count);
     bool stand_back();
     bool look_on(Events& events, int& count);
+    void rest_from_looking(std::int64_t now);
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known);
     void drain_lingering(std::uint64_t id);
@@ -156,7 +157,8 @@ class Engine::Impl {
     std::uint32_t looks_inside_ = 0;                                // since a poll ended
     std::uint32_t stand_back_for_ = 1;                              // how long, in units of the shortest time
     bool waits_shortly_ = false;                                    // the thread, the last time
-    std::int64_t looks_on_from_ = 0;                                // cycles; it does not look on before
+    std::int64_t respite_ = 0;        // cycles; how long it did not look on, the last time
+    std::int64_t looks_on_from_ = 0;  // cycles; it does not look on before
 
     // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
     std::int64_t report_at_ = 0;

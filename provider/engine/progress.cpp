@@ -56,11 +56,13 @@ constexpr std::int64_t kFlushGap = cycles_in(std::chrono::microseconds(20));
 // A thread whose last wait was short looks on for a while before it sleeps: to be woken costs a processor that halts
 // many times what a message does. It yields between two looks; a yield that took long met somebody who has work for the
 // processor, and would be run again only when the scheduler takes it from him: then the thread sleeps at once, for a
-// time, since who sleeps is run when he is woken.
+// time, since who sleeps is run when he is woken. A host that took the processor away looks the same, so that time is
+// short at first, and longer while it happens again soon.
 constexpr std::uint64_t kShortWait = cycles_in(std::chrono::microseconds(200));
 constexpr std::int64_t kLookOn = cycles_in(std::chrono::microseconds(100));
 constexpr std::int64_t kLongYield = cycles_in(std::chrono::microseconds(100));
-constexpr std::int64_t kRespite = cycles_in(std::chrono::milliseconds(100));
+constexpr std::int64_t kRespite = cycles_in(std::chrono::milliseconds(2));
+constexpr std::int64_t kLongestRespite = 64 * kRespite;
 // What is counted is told this often while it moves.
 constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
@@ -428,10 +430,16 @@ bool Engine::Impl::look_on(Events& events, int& count) {
         const std::int64_t yielded_at = cycles();
         sched_yield();
         now = cycles();
-        if (now - yielded_at > kLongYield) looks_on_from_ = now + kRespite;
+        if (now - yielded_at > kLongYield) rest_from_looking(now);
     }
     count = 0;
     return false;
+}
+
+void Engine::Impl::rest_from_looking(std::int64_t now) {
+    const bool again = now - looks_on_from_ < respite_;
+    respite_ = again ? std::min(2 * respite_, kLongestRespite) : kRespite;
+    looks_on_from_ = now + respite_;
 }
 
 void Engine::Impl::sleep(Events& events, int& count) {
