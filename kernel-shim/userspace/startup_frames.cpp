@@ -145,8 +145,8 @@ void Startup::on_connected(Locked& locked, Pending& pending, bool failed) {
     drive(locked, pending.key);
 }
 
-// Moves octets until the socket or the machine has nothing more to give. The machine may end in any step, and with it
-// the entry.
+// Moves octets until the socket or the machine has nothing more to give, or an answer is to be waited for. The machine
+// may end in any step, and with it the entry.
 void Startup::drive(Locked& locked, std::uint64_t key) {
     for (;;) {
         const auto it = pending_.find(key);

@@ -5,7 +5,8 @@
 // The kernel is asked for each page by a system call that fails before it does anything, or that changes nothing. That
 // is a fifth of what process_vm_readv costs, and no container forbids these calls. A page that another thread unmaps
 // between the question and the copy still ends the program. What lies in the caller's own frames is there without being
-// asked for: two thirds of all questions, four of the twelve system calls for a message that wakes its receiver.
+// asked for: that was 30 of a server's 82 system calls for a connection of cmtime, and 4 of 12 for a Send that wakes
+// its receiver.
 #pragma once
 
 #include <cstddef>

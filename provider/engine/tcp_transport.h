@@ -23,7 +23,7 @@ bool read_tcp_statistics(int fd, TcpStatistics& out);
 class TcpTransport final : public Transport {
   public:
     // Owns fd. Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT, so that a peer that vanished is noticed within about
-    // `timeout`. Of one host: also the congestion control that does least, and a small send buffer.
+    // `timeout`. Within one host: also the congestion control that does least, and a small send buffer.
     TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host);
 
     IoResult receive(const IoSlice* slices, std::size_t count) override;

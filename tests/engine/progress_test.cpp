@@ -97,16 +97,16 @@ void set_small_buffer(int fd) {
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-sockaddr_in at(std::uint32_t host) {
+sockaddr_in loopback() {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(host);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return address;
 }
 
 std::array<int, 2> connected_sockets() {
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = at(INADDR_LOOPBACK);
+    sockaddr_in address = loopback();
     socklen_t size = sizeof address;
     auto* generic = reinterpret_cast<sockaddr*>(&address);
     EXPECT_EQ(::bind(listener, generic, size), 0);
