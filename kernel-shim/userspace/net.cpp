@@ -109,18 +109,15 @@ int open_socket(int family, int type, int protocol) {
     return fd;
 }
 
-std::string leave_pacing(int fd) {
+std::string pacing_of(int fd) {
     char name[16]{};
     socklen_t size = sizeof(name) - 1;
     if (sys::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0) return {};
-    if (!std::string_view(name).starts_with("bbr")) return {};
-    constexpr std::string_view kUnpaced = "reno";
-    return sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size()) == 0 ? name : "";
+    return std::string_view(name).starts_with("bbr") ? name : "";
 }
 
-void return_to_pacing(int fd, const std::string& name) {
-    if (!name.empty())
-        sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+void set_congestion_control(int fd, std::string_view name) {
+    sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
 }
 
 int find_source(const Address& from, const Address& peer, Address& source) {

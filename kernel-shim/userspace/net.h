@@ -50,12 +50,10 @@ int accept_one(int listener, Address& peer);
 // A socket that is closed on exec, or -errno; a line in the log when there is no descriptor left.
 int open_socket(int family, int type, int protocol);
 
-// BBR paces by timers what it sends, and a connection that was established with it stays paced, whatever is chosen
-// later. Before a socket connects or listens: takes reno where it would be BBR, and returns the name that it had; else
-// "". Any user may choose reno.
-std::string leave_pacing(int fd);
-// Gives back what leave_pacing() returned, "" or not.
-void return_to_pacing(int fd, const std::string& name);
+// The socket's congestion control if it paces by timers what it sends (BBR), else "". A connection that was established
+// with one stays paced, whatever is chosen later.
+std::string pacing_of(int fd);
+void set_congestion_control(int fd, std::string_view name);  // any user may choose reno
 
 // The local address that packets to peer would carry; from: AF_UNSPEC, or the address to start from. 0 or -errno.
 int find_source(const Address& from, const Address& peer, Address& source);

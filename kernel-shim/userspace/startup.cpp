@@ -61,17 +61,13 @@ void* Startup::thread_main(void* self) {
 void Startup::run() {
     constexpr int kBatch = 64;
     epoll_event events[kBatch];
-    for (;;) {
-        int timeout = 0;
-        {
-            Locked locked;
-            timeout = wait_ms(locked);
-        }
+    for (int timeout = -1;;) {  // as planned_wake_ says at first
         const int count = sys::epoll_wait(epoll_, events, kBatch, timeout);
         if (count < 0 && count != -EINTR)
             return;  // the descriptor was closed under us: the process is tearing itself down
         Locked locked;
         run_once(locked, events, std::max(count, 0));
+        timeout = wait_ms(locked);
     }
 }
 
@@ -89,6 +85,7 @@ void Startup::wake() {
 
 // Keys, not pointers, come back from epoll: what an earlier event of the batch removed is simply not found.
 void Startup::run_once(Locked& locked, const epoll_event* events, int count) {
+    planned_wake_ = Clock::time_point::min();  // it looks at the deadlines before it sleeps again
     for (int i = 0; i < count; ++i) {
         const std::uint64_t key = events[i].data.u64;
         if (key == kWakeKey) {
@@ -202,7 +199,7 @@ bool Startup::same_host(std::uint64_t key) const {
 
 int Startup::listen(Locked&, CmId& id, int backlog) {
     // Inherited by what it accepts. A stream whose user has yet to decide has no other deadline.
-    std::string pacing = leave_pacing(id.socket);
+    leave_pacing(id.socket);
     sys::set_option(id.socket, SOL_SOCKET, SO_KEEPALIVE, 1);
     const int error = sys::listen(id.socket, backlog);
     if (error != 0) return error;
@@ -211,15 +208,28 @@ int Startup::listen(Locked&, CmId& id, int backlog) {
     event.events = EPOLLIN;
     event.data.u64 = key;
     if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, id.socket, &event); failed != 0) return failed;
-    listeners_.emplace(key, Listener{key, id.socket, id.handle, Address::local_of(id.socket), std::move(pacing), {}});
+    listeners_.emplace(key, Listener{key, id.socket, id.handle, Address::local_of(id.socket), {}});
     id.socket = -1;
     id.startup = key;
     return 0;
 }
 
-int Startup::begin_to_connect(const Pending& pending) {
-    if (on_same_host(pending.local, pending.peer)) leave_pacing(pending.fd);
-    return sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
+// Within one host. What the system gives is asked for once.
+void Startup::leave_pacing(int fd) {
+    if (!pacing_) pacing_ = pacing_of(fd);
+    if (!pacing_->empty()) set_congestion_control(fd, "reno");
+}
+
+// 0: the entry is watched. Else -errno.
+int Startup::begin_to_connect(Pending& pending) {
+    pending.stage = Stage::kConnecting;
+    pending.same_host = on_same_host(pending.local, pending.peer);
+    if (pending.same_host) leave_pacing(pending.fd);
+    int error = sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
+    if (error != 0 && error != -EINPROGRESS) return error;
+    error = pending.same_host ? send_at_once(pending) : -EAGAIN;
+    if (error == -EAGAIN) watch(pending, EPOLLOUT);
+    return error == -EAGAIN ? 0 : error;
 }
 
 int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms) {
@@ -236,21 +246,19 @@ int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms)
     pending.terms = terms.params;
     pending.private_data.assign(terms.private_data.begin(), terms.private_data.end());
     pending.initiator = true;
-    pending.stage = Stage::kConnecting;
     pending.cm_id = id.handle;
     pending.qpn = qp.qpn;
     pending.local = id.local;
     pending.peer = id.peer;
     pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
     const int error = begin_to_connect(pending);
-    if (error != 0 && error != -EINPROGRESS) {
+    if (error != 0) {
         remove(pending.key, true);
         id.startup = 0;
         cm_connect_failed(locked, id, error);  // asynchronously, as every outcome of a connect
         return 0;
     }
     set_deadline(pending, pending.timeout_ms);
-    watch(pending, EPOLLOUT);
     return 0;
 }
 

@@ -10,7 +10,9 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <unordered_map>
 
 #include "swrnic_mpa.h"
@@ -75,7 +77,6 @@ class Startup {
         int fd;
         std::uint32_t cm_id;
         Address local;
-        std::string pacing;  // what connections from elsewhere return to: leave_pacing()
         std::deque<std::uint64_t> half_open;
         bool paused = false;  // connections wait in the kernel's backlog
     };
@@ -87,7 +88,8 @@ class Startup {
 
     // startup.cpp
     Pending& add_pending(Locked& locked, int fd);
-    static int begin_to_connect(const Pending& pending);
+    void leave_pacing(int fd);
+    int begin_to_connect(Pending& pending);
     void set_deadline(Pending& pending, std::uint32_t ms);
     void watch(Pending& pending, std::uint32_t interest);
     void remove(std::uint64_t key, bool close_socket);
@@ -101,6 +103,8 @@ class Startup {
     void resume(Listener& listener);
     void leave_half_open(Pending& pending);
     void on_socket(Locked& locked, Pending& pending, std::uint32_t events);
+    static bool meets_itself(const Pending& pending);
+    int send_at_once(Pending& pending);
     void on_connected(Locked& locked, Pending& pending, bool failed);
     void drive(Locked& locked, std::uint64_t key);
     bool step(Locked& locked, Pending& pending, swrnic_mpa_event& event);
@@ -118,6 +122,7 @@ class Startup {
     std::map<std::uint64_t, Listener> listeners_;
     std::set<Deadline> deadlines_;
     Clock::time_point planned_wake_ = Clock::time_point::max();
+    std::optional<std::string> pacing_;  // what the system gives to new sockets, once known; empty: nothing that paces
 };
 
 }  // namespace swrnic::shim

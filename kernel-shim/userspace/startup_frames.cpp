@@ -95,13 +95,18 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
         pending.local = listener.local.is_any() ? Address::local_of(fd) : listener.local;
         pending.peer = peer;
         pending.same_host = on_same_host(pending.local, pending.peer);
-        if (!pending.same_host) return_to_pacing(fd, listener.pacing);
+        if (!pending.same_host && !pacing_->empty()) set_congestion_control(fd, *pacing_);
         swrnic_mpa_respond_init(&pending.mpa, 0);
+        // Read at once only where no other waits for its Request: epoll tells of Requests in the order of their
+        // arrival, and this one would overtake those of connections accepted before it. perftest pairs its QPs by the
+        // order of the requests alone.
+        const bool alone = listener.half_open.empty();
         listener.half_open.push_back(pending.key);
         set_deadline(pending, swrnic_mpa_deadline_ms(&pending.mpa));
-        // Not read at once: epoll tells of Requests in the order of their arrival, and one read here would overtake
-        // those of connections accepted before it. perftest pairs its QPs by the order of the requests alone.
-        watch(pending, EPOLLIN);
+        if (alone)
+            drive(locked, pending.key);
+        else
+            watch(pending, EPOLLIN);
     }
 }
 
@@ -124,22 +129,38 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
     }
 }
 
+// TCP lets a socket that is bound to the port it connects to meet itself. Nobody listens there.
+bool Startup::meets_itself(const Pending& pending) {
+    return pending.local.same_host_part(pending.peer) && pending.local.port() == pending.peer.port();
+}
+
+// Within one host TCP's handshake is over when connect() returns, and the Request can go without a turn of the thread.
+// 0: it is under way, and the entry watched; -EAGAIN: the connection is not there yet; else why it failed.
+int Startup::send_at_once(Pending& pending) {
+    if (pending.local.port() == 0 || meets_itself(pending)) return -EAGAIN;
+    std::uint32_t out = 0;
+    const std::uint8_t* frame = swrnic_mpa_out(&pending.mpa, &out);
+    const long sent = sys::send(pending.fd, frame, out, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent == -EINTR) return -EAGAIN;
+    if (sent < 0) return static_cast<int>(sent);
+    swrnic_mpa_sent(&pending.mpa, static_cast<std::uint32_t>(sent));
+    pending.stage = Stage::kFrames;
+    watch(pending, EPOLLIN | (static_cast<std::uint32_t>(sent) < out ? std::uint32_t{EPOLLOUT} : 0u));
+    return 0;
+}
+
 void Startup::on_connected(Locked& locked, Pending& pending, bool failed) {
     int error = 0;
     socklen_t size = sizeof(error);
     if (failed) sys::getsockopt(pending.fd, SOL_SOCKET, SO_ERROR, &error, &size);
-    pending.local = Address::local_of(pending.fd);
-    // TCP lets a socket that is bound to the port it connects to meet itself. Nobody listens there.
-    if (error == 0 && pending.local.same_host_part(pending.peer) && pending.local.port() == pending.peer.port()) {
-        error = ECONNREFUSED;
-    }
+    if (pending.local.port() == 0) pending.local = Address::local_of(pending.fd);
+    if (error == 0 && meets_itself(pending)) error = ECONNREFUSED;
     const auto id = find_id(locked, pending.cm_id);
     if (error != 0 || id == nullptr) {
         remove(pending.key, true);
         if (id != nullptr) cm_connect_failed(locked, *id, -error);
         return;
     }
-    pending.same_host = on_same_host(pending.local, pending.peer);
     id->local = pending.local;
     pending.stage = Stage::kFrames;
     drive(locked, pending.key);
@@ -341,16 +362,13 @@ bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
     sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, failed.fd, nullptr);
     sys::close(failed.fd);
     failed.fd = fd;
+    failed.local = source;  // its port is not known yet
     failed.interest = 0;
     failed.retried = true;
-    failed.stage = Stage::kConnecting;
-    const int error = begin_to_connect(failed);
-    if (error != 0 && error != -EINPROGRESS) {
+    if (const int error = begin_to_connect(failed); error != 0) {
         remove(failed.key, true);
         cm_connect_failed(locked, id, error);
-        return true;
     }
-    watch(failed, EPOLLOUT);
     return true;
 }
 

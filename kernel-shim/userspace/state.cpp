@@ -34,6 +34,7 @@ void abandon(State& state) {
     for (const auto& [handle, id] : state.cm_ids)
         id->close_socket();
     state.cm_ids.clear();
+    state.random.forget();
 }
 
 void in_child() {
@@ -106,11 +107,13 @@ bool in_vforked_child() {
     return g_pid.load(std::memory_order_relaxed) != sys::getpid();
 }
 
-std::uint32_t random_u32() {
-    std::uint32_t value = 0;
-    while (sys::getrandom(&value, sizeof(value)) != sizeof(value)) {
+std::uint32_t RandomNumbers::next() {
+    if (left_ == 0) {
+        while (sys::getrandom(numbers_.data(), sizeof(numbers_)) != sizeof(numbers_)) {
+        }
+        left_ = numbers_.size();
     }
-    return value;
+    return numbers_[--left_];
 }
 
 }  // namespace swrnic::shim

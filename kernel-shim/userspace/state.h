@@ -6,6 +6,7 @@
 // here after exit().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,12 +29,24 @@ inline bool active() {
     return mode() == Mode::kActive;
 }
 
+// From the kernel, many at once. Process-wide: forget() in the child of a fork.
+class RandomNumbers {
+  public:
+    std::uint32_t next();
+    void forget() { left_ = 0; }
+
+  private:
+    std::array<std::uint32_t, 64> numbers_{};
+    std::size_t left_ = 0;  // at the front
+};
+
 struct State {
     FdTable fds;
     std::unordered_map<std::uint32_t, Qp*> qps;  // by number, across all verbs contexts
     std::map<std::uint32_t, std::shared_ptr<CmId>> cm_ids;
     std::uint32_t next_cm_id = 0;
     Startup* startup = nullptr;  // made on first use
+    RandomNumbers random;
 };
 
 // Proof of the lock. Functions that need it take one by reference.
@@ -50,7 +63,5 @@ class Locked {
 
 // True in a vfork()ed child: it shares this memory, but not our descriptors.
 bool in_vforked_child();
-
-std::uint32_t random_u32();
 
 }  // namespace swrnic::shim

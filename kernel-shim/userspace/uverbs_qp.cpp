@@ -17,9 +17,9 @@ enum : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 // enum ib_qp_attr_mask
 constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskOrd = 1u << 13, kMaskIrd = 1u << 17;
 
-std::uint32_t new_qpn(const State& state) {
+std::uint32_t new_qpn(State& state) {
     for (;;) {
-        const std::uint32_t qpn = random_u32() & 0xffffff;
+        const std::uint32_t qpn = state.random.next() & 0xffffff;
         if (qpn > 1 && !state.qps.contains(qpn)) return qpn;
     }
 }
