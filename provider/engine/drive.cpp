@@ -129,6 +129,8 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
         Tx::Status status = Tx::Status::kMoved;
         for (int i = 0; i < kTxBudget && status == Tx::Status::kMoved; ++i)
             status = qp.transmit(guard, pass, tail);
+        if (status == Tx::Status::kBlocked && static_cast<TcpTransport*>(qp.transport(guard))->note_blocked())
+            status = Tx::Status::kMoved;
         if (status == Tx::Status::kLast ||
             (status == Tx::Status::kIdle && qp.state() == QpState::kSqd && qp.tx().is_done(guard))) {
             if (Transport* transport = qp.transport(guard); transport != nullptr && !qp.fin_sent.exchange(true)) {

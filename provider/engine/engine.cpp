@@ -118,7 +118,8 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
     const bool fenced = !connection.initiator && connection.p2p;
     if (!fenced && connection.terminate == 0) pass.outbox().ready.push_back(qpn);
     deliver(pass);
-    drive(*qp, pass);
+    // What the peer has sent by now, epoll tells of.
+    if (may_transmit(*qp)) drive_tx(*qp, pass, Tx::Tail::kSend);
     deliver(pass);
 }
 

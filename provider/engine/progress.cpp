@@ -480,7 +480,8 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
             qp->tx_due = true;  // whether or not the sender has put up its mark yet
             qp->tx_blocked.exchange(false);
         }
-        qp->rx_due = true;
+        // Edges tell of all that is there: one without EPOLLIN of a socket that is empty.
+        if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) qp->rx_due = true;
         others = others || qp != known;
         ready_.push(*qp);
     }
@@ -494,14 +495,11 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
         DrivenQp* qp = ready_.pop();
         if (qp == nullptr) return;
         // What has come is what somebody waits for.
-        const bool came = qp->rx_due;
-        if (came) drive_rx(*qp, pass);
+        if (qp->rx_due) drive_rx(*qp, pass);
         const std::uint64_t posted = qp->posted_octets();
         const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
         // Of a long burst alone, and not what was held before.
         const bool holds = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
-        // One that stands here for its posts alone has nothing to receive that epoll will not tell of.
-        if (!flushes && !came) drive_rx(*qp, pass);
         if (may_transmit(*qp)) drive_tx(*qp, pass, holds ? tail : Tx::Tail::kSend);
         if (flushes) note_flush(*qp);
         if (left > 1 && cycles() - begin > kLongTurn) break;

@@ -13,6 +13,9 @@ namespace swrnic::engine {
 
 namespace {
 
+// Received in one turn, of the 64 KiB that a stream's window begins with.
+constexpr std::size_t kMuch = 32 * 1024;
+
 static_assert(sizeof(IoSlice) == sizeof(iovec) && offsetof(IoSlice, length) == offsetof(iovec, iov_len));
 
 msghdr message_of(const IoSlice* slices, std::size_t count) {
@@ -36,6 +39,8 @@ IoResult result_of(long count) {
             return {IoStatus::kBroken, 0};
     }
 }
+
+// A stream that moves much changes its socket, once: one that moves little would pay for these calls and gain nothing.
 
 // Within one host. No network is there that could be congested, and a congestion control that sends by timers (BBR)
 // only costs: a third of the bandwidth (docs/PERFORMANCE.md). Any user may ask for this one; whether it was granted
@@ -73,19 +78,29 @@ bool read_tcp_statistics(int fd, TcpStatistics& out) {
     return true;
 }
 
-TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host) : fd_(fd) {
+TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host) : fd_(fd), same_host_(same_host) {
     const int ms = static_cast<int>(timeout.count());
     const int probe_s = std::max(1, ms / 4000);
     sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);  // counts for unanswered probes too, whatever their number
+    if (same_host) return;  // the kernel that would answer the probes is the one that sends them
     sys::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
-    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);  // counts for unanswered probes too, whatever their number
-    widen_window(fd);
-    if (same_host) {
-        pace_nothing(fd);
-        keep_in_cache(fd);
-    }
+}
+
+void TcpTransport::note_received(std::size_t count, std::size_t wanted) {
+    drained_ = count < wanted;
+    turn_octets_ += count;
+    if (turn_octets_ >= kMuch && !std::exchange(receives_much_, true)) [[unlikely]]
+        widen_window(fd_.get());
+}
+
+bool TcpTransport::note_blocked() {
+    if (std::exchange(sends_much_, true) || !same_host_) return false;
+    pace_nothing(fd_.get());
+    keep_in_cache(fd_.get());
+    return true;
 }
 
 IoResult TcpTransport::receive(const IoSlice* slices, std::size_t count) {
@@ -105,8 +120,7 @@ IoResult TcpTransport::receive(const IoSlice* slices, std::size_t count) {
         if (got == 0 && !std::exchange(fin_traced_, true)) trace_->received_fin();
     }
     if (got == 0) return {IoStatus::kEof, 0};
-    drained_ = got > 0 && static_cast<std::size_t>(got) < wanted;
-    if (got > 0) turn_octets_ += static_cast<std::size_t>(got);
+    if (got > 0) note_received(static_cast<std::size_t>(got), wanted);
     return result_of(got);
 }
 

@@ -22,8 +22,8 @@ bool read_tcp_statistics(int fd, TcpStatistics& out);
 
 class TcpTransport final : public Transport {
   public:
-    // Owns fd. Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT, so that a peer that vanished is noticed within about
-    // `timeout`. Within one host: also the congestion control that does least, and a small send buffer.
+    // Owns fd. Sets TCP_NODELAY, TCP_USER_TIMEOUT and, where a network lies between the ends, keepalive, so that a peer
+    // that vanished is noticed within about `timeout`.
     TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host);
 
     IoResult receive(const IoSlice* slices, std::size_t count) override;
@@ -32,10 +32,7 @@ class TcpTransport final : public Transport {
     std::uint32_t emss() const override;
     bool may_be_bypassed() const override { return trace_ == nullptr; }
     bool take_drained() override { return std::exchange(drained_, false); }
-    void bypassed(std::size_t count, std::size_t wanted) override {
-        drained_ = count < wanted;
-        turn_octets_ += count;
-    }
+    void bypassed(std::size_t count, std::size_t wanted) override { note_received(count, wanted); }
 
     // Before the first receive() of a turn at driving: see drained_.
     void begin_turn() {
@@ -43,6 +40,9 @@ class TcpTransport final : public Transport {
         turn_octets_ = 0;
     }
     std::size_t turn_octets() const { return turn_octets_; }  // received in this turn
+    // The socket is full. True: it has just been fitted for a stream that sends much, and may take more; once, and
+    // within one host only: the congestion control that does least, and a small send buffer. Under the TX lock.
+    bool note_blocked();
 
     int fd() const { return fd_.get(); }
     // Before anything is sent or received.
@@ -51,16 +51,21 @@ class TcpTransport final : public Transport {
     void make_abortive();
 
   private:
+    void note_received(std::size_t count, std::size_t wanted);
+
     sys::Fd fd_;
+    const bool same_host_;
     std::unique_ptr<StreamTrace> trace_;  // usually none
     bool fin_traced_ = false;             // the peer's; under the RX lock
     // The last read of this turn came back short, so the socket was empty then: the next one is answered without a
     // syscall. What arrives later raises a new edge of epoll. Under the RX lock.
     alignas(kCacheLine) bool drained_ = false;
     std::size_t turn_octets_ = 0;
+    bool receives_much_ = false;
     // The EMSS changes rarely (path MTU); it is asked for once in so many sends. Under the TX lock.
     alignas(kCacheLine) mutable std::uint32_t emss_ = 0;
     mutable std::uint32_t emss_uses_ = 0;
+    bool sends_much_ = false;
 };
 
 }  // namespace swrnic::engine

@@ -491,17 +491,6 @@ std::string congestion_control(int fd) {
     return name.data();
 }
 
-TEST(TcpTransportTest, KeepsTheCongestionControlButWithinOneHost) {
-    for (const bool same_host : {true, false}) {
-        const auto [active, passive] = connected_sockets();
-        const std::string before = congestion_control(active);
-        const TcpTransport one(active, 30s, same_host), other(passive, 30s, same_host);
-        const std::string expected = same_host ? "reno" : before;
-        EXPECT_EQ(congestion_control(active), expected);
-        EXPECT_EQ(congestion_control(passive), expected);
-    }
-}
-
 int buffer(int fd, int which) {
     int octets = 0;
     socklen_t size = sizeof octets;
@@ -509,8 +498,21 @@ int buffer(int fd, int which) {
     return octets;
 }
 
+TEST(TcpTransportTest, TakesAnotherCongestionControlOnceItSendsMuchWithinOneHost) {
+    for (const bool same_host : {true, false}) {
+        const auto [active, passive] = connected_sockets();
+        const std::string before = congestion_control(active);
+        TcpTransport one(active, 30s, same_host);
+        const TcpTransport other(passive, 30s, same_host);
+        EXPECT_EQ(congestion_control(active), before);
+        EXPECT_EQ(one.note_blocked(), same_host);
+        EXPECT_EQ(congestion_control(active), same_host ? "reno" : before);
+        EXPECT_FALSE(one.note_blocked()) << "once";
+    }
+}
+
 // The kernel's own sizing, which a connection elsewhere keeps, would be a test of nothing here: it may choose anything.
-TEST(TcpTransportTest, KeepsLittleInTheSocketWithinOneHost) {
+TEST(TcpTransportTest, KeepsLittleInTheSocketOnceItSendsMuchWithinOneHost) {
     int most = 0;
     ASSERT_TRUE(std::ifstream("/proc/sys/net/core/wmem_max") >> most);
     const int expected = 2 * std::min(most, 512 * 1024);
@@ -518,22 +520,60 @@ TEST(TcpTransportTest, KeepsLittleInTheSocketWithinOneHost) {
         const auto [active, passive] = connected_sockets();
         const int before = buffer(active, SO_SNDBUF);
         ASSERT_NE(before, expected);
-        const TcpTransport one(active, 30s, same_host), other(passive, 30s, same_host);
+        TcpTransport one(active, 30s, same_host);
+        const TcpTransport other(passive, 30s, same_host);
+        EXPECT_EQ(buffer(active, SO_SNDBUF), before);
+        one.note_blocked();
         EXPECT_EQ(buffer(active, SO_SNDBUF), same_host ? expected : before);
-        EXPECT_EQ(buffer(passive, SO_SNDBUF), same_host ? expected : before);
     }
 }
 
 // The kernel gives what it allows at most, half of tcp_rmem's last; twice 64 KiB is what a stream begins with.
-TEST(TcpTransportTest, HasRoomForSomeLargeFpdusFromTheStartAndIsNotFixedToIt) {
+TEST(TcpTransportTest, HasRoomForSomeLargeFpdusOnceItReceivesMuchAndIsNotFixedToIt) {
     const auto [active, passive] = connected_sockets();
-    const TcpTransport one(active, 30s, false), other(passive, 30s, false);
-    EXPECT_GE(buffer(active, SO_RCVBUF), 1 << 20);
+    TcpTransport one(active, 30s, false), other(passive, 30s, false);
+    const int before = buffer(passive, SO_RCVBUF);
+    ASSERT_LT(before, 1 << 20);
+    std::vector<std::byte> octets(32 * 1024);
+    const auto move = [&](std::size_t count) {
+        const IoSlice in{octets.data(), count};
+        EXPECT_EQ(one.send(&in, 1).count, count);
+        other.begin_turn();
+        for (std::size_t left = count; left != 0;) {
+            const IoSlice rest{octets.data(), left};
+            const IoResult got = other.receive(&rest, 1);
+            if (got.status == IoStatus::kEmpty || got.status == IoStatus::kAgain) continue;
+            ASSERT_EQ(got.status, IoStatus::kOk);
+            left -= got.count;
+        }
+    };
+    move(octets.size() / 2);
+    EXPECT_LT(buffer(passive, SO_RCVBUF), 1 << 20);
+    move(octets.size());
     EXPECT_GE(buffer(passive, SO_RCVBUF), 1 << 20);
     int low_water = 0;
     socklen_t size = sizeof low_water;
-    ASSERT_EQ(::getsockopt(active, SOL_SOCKET, SO_RCVLOWAT, &low_water, &size), 0);
+    ASSERT_EQ(::getsockopt(passive, SOL_SOCKET, SO_RCVLOWAT, &low_water, &size), 0);
     EXPECT_EQ(low_water, 1) << "a single octet makes the stream readable";
+}
+
+// Epoll tells of both at once, so news of room alone are of a socket that holds nothing.
+TEST(EngineHostTest, RoomToSendIsNoReasonToReceive) {
+    Side side(300);
+    const auto [peer, fd] = connected_sockets();
+    Connection connection{};
+    connection.fd = fd;
+    side.engine->connect(side.qpn, connection);
+    const auto calls = [&] { return side.qp->counters().get(Count::kRxCalls); };
+    std::this_thread::sleep_for(50ms);
+    EXPECT_EQ(calls(), 0u) << "it became writable";
+    const std::byte first{0};
+    ASSERT_EQ(::write(peer, &first, 1), 1);
+    const auto deadline = std::chrono::steady_clock::now() + 5s;
+    while (calls() == 0 && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(1ms);
+    EXPECT_GE(calls(), 1u) << "it became readable";
+    ::close(peer);
 }
 
 // A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
