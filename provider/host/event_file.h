@@ -37,7 +37,7 @@ class EventFile {
         while (const std::optional<std::size_t> count = read(records)) {
             for (std::size_t i = 0; i < *count; ++i)
                 sink(static_cast<const swrnic_down&>(records[i]));
-            if (*count == 0) return true;
+            if (*count < records.size()) return true;  // what comes now makes it readable again
         }
         return false;
     }
