@@ -110,9 +110,10 @@ COUNTED = {  # a command that counts the system calls of another into the file n
 }
 
 
-def counter():
-    """perf where it may count calls. strace makes each many times as slow, and with it all that is done once in so many
-    microseconds happen more often."""
+def counter_of_many():
+    """perf where it may count calls: strace makes each many times as slow, so that what is done once in so many microseconds
+    happens more often. But it counts the polls of programs that wait for their peers' start at their full speed, which
+    only many messages can make up for."""
     command, found = COUNTED["perf"]
     with tempfile.NamedTemporaryFile() as out:
         try:
@@ -184,7 +185,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5, help="interleaved pairs for each row (default 5)")
     parser.add_argument("--only", default="", help="rows whose name holds this")
     parser.add_argument("--peers", action="store_true", help="also beside UCX and libfabric over TCP")
-    parser.add_argument("--no-calls", action="store_true", help="do not count system calls (by perf where it may, else strace)")
+    parser.add_argument("--no-calls", action="store_true", help="do not count system calls")
     parser.add_argument("--output", type=pathlib.Path, help="directory for bench.json, bench.txt and bench.svg")
     parser.add_argument("--check", action="store_true", help="exit code 1 when a row misses its target")
     options = parser.parse_args()
@@ -193,13 +194,14 @@ def main():
     rows = [row for row in ROWS if options.only in row.name]
     if not rows and not options.peers:
         parser.error(f"no row is called {options.only}")
-    by = None if options.no_calls else counter()
+    by_many = None if options.no_calls else counter_of_many()
     results = []
     for index, row in enumerate(rows, 1):
         print(f"[{index}/{len(rows)}] {row.name}", file=sys.stderr, flush=True)
         result = measure(row, runner, options.pairs)
-        if by and row.size:
-            result["calls"] = calls_per_message(row, runner, by)
+        if by_many and row.size:
+            result["calls_by"] = by_many if row.unit == "messages/s" else "strace"
+            result["calls"] = calls_per_message(row, runner, result["calls_by"])
             if row.calls:
                 result["calls_target"] = row.calls
                 result["reached"] = result["reached"] and sum(result["calls"]) <= row.calls
@@ -215,11 +217,11 @@ def main():
     about = machine()
     where = f"{about['cpu']}, {about['cores']} cores, Linux {about['kernel']}, load {about['load']:.1f}, loopback, medians of {options.pairs} pairs"
     where += f" (and {runner.torn} between which a processor moved)" if runner.torn else ""
-    where += f", calls counted by {by}" if by else ""
+    where += f", calls counted by strace, of 64 B by {by_many}" if by_many else ""
     print(f"{where}\n\n{text}")
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "bench.json").write_text(json.dumps({"machine": about, "torn": runner.torn, "calls_by": by, "rows": results, "peers": beside}, indent=1))
+        (options.output / "bench.json").write_text(json.dumps({"machine": about, "torn": runner.torn, "rows": results, "peers": beside}, indent=1))
         (options.output / "bench.txt").write_text(f"{where}\n\n{text}\n")
         if results:
             plot(results, options.output / "bench.svg")
