@@ -491,11 +491,19 @@ std::string congestion_control(int fd) {
     return name.data();
 }
 
-int buffer(int fd, int which) {
-    int octets = 0;
-    socklen_t size = sizeof octets;
-    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, which, &octets, &size), 0);
-    return octets;
+int socket_option(int fd, int which) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, which, &value, &size), 0);
+    return value;
+}
+
+TEST(TcpTransportTest, ProbesThePeerButWithinOneHost) {
+    for (const bool same_host : {true, false}) {
+        const auto [active, passive] = connected_sockets();
+        const TcpTransport one(active, 30s, same_host), other(passive, 30s, same_host);
+        EXPECT_EQ(socket_option(active, SO_KEEPALIVE), same_host ? 0 : 1);
+    }
 }
 
 TEST(TcpTransportTest, TakesAnotherCongestionControlOnceItSendsMuchWithinOneHost) {
@@ -518,13 +526,13 @@ TEST(TcpTransportTest, KeepsLittleInTheSocketOnceItSendsMuchWithinOneHost) {
     const int expected = 2 * std::min(most, 512 * 1024);
     for (const bool same_host : {true, false}) {
         const auto [active, passive] = connected_sockets();
-        const int before = buffer(active, SO_SNDBUF);
+        const int before = socket_option(active, SO_SNDBUF);
         ASSERT_NE(before, expected);
         TcpTransport one(active, 30s, same_host);
         const TcpTransport other(passive, 30s, same_host);
-        EXPECT_EQ(buffer(active, SO_SNDBUF), before);
+        EXPECT_EQ(socket_option(active, SO_SNDBUF), before);
         one.note_blocked();
-        EXPECT_EQ(buffer(active, SO_SNDBUF), same_host ? expected : before);
+        EXPECT_EQ(socket_option(active, SO_SNDBUF), same_host ? expected : before);
     }
 }
 
@@ -532,7 +540,7 @@ TEST(TcpTransportTest, KeepsLittleInTheSocketOnceItSendsMuchWithinOneHost) {
 TEST(TcpTransportTest, HasRoomForSomeLargeFpdusOnceItReceivesMuchAndIsNotFixedToIt) {
     const auto [active, passive] = connected_sockets();
     TcpTransport one(active, 30s, false), other(passive, 30s, false);
-    const int before = buffer(passive, SO_RCVBUF);
+    const int before = socket_option(passive, SO_RCVBUF);
     ASSERT_LT(before, 1 << 20);
     std::vector<std::byte> octets(32 * 1024);
     const auto move = [&](std::size_t count) {
@@ -548,13 +556,10 @@ TEST(TcpTransportTest, HasRoomForSomeLargeFpdusOnceItReceivesMuchAndIsNotFixedTo
         }
     };
     move(octets.size() / 2);
-    EXPECT_LT(buffer(passive, SO_RCVBUF), 1 << 20);
+    EXPECT_LT(socket_option(passive, SO_RCVBUF), 1 << 20);
     move(octets.size());
-    EXPECT_GE(buffer(passive, SO_RCVBUF), 1 << 20);
-    int low_water = 0;
-    socklen_t size = sizeof low_water;
-    ASSERT_EQ(::getsockopt(passive, SOL_SOCKET, SO_RCVLOWAT, &low_water, &size), 0);
-    EXPECT_EQ(low_water, 1) << "a single octet makes the stream readable";
+    EXPECT_GE(socket_option(passive, SO_RCVBUF), 1 << 20);
+    EXPECT_EQ(socket_option(passive, SO_RCVLOWAT), 1) << "a single octet makes the stream readable";
 }
 
 // Epoll tells of both at once, so news of room alone are of a socket that holds nothing.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """rping and ucmatose: connections through rdma_cm, data validated by the programs themselves."""
 import re
-import subprocess
 
 import lib
 from lib import expect
@@ -69,43 +68,6 @@ def case_clients(lab):
         client.succeed(100 * lab.slow)
     expect(server.running(), "the persistent server has ended")
     expect(together >= 3, f"only {together} clients ran at once: this says nothing")
-    lab.forget()
-
-
-def streams(prefix, end, port):
-    """Of the connections in a namespace with this port at this end, sport or dport: their congestion controls, their send
-    buffers, and the most octets that one of them has brought to its peer."""
-    shown = subprocess.run([*prefix, "ss", "-Htinm", "state", "established", end, "=", f":{port}"], capture_output=True,
-                           text=True, check=True).stdout
-    return (set(re.findall(r"\b(?:bbr|reno|cubic)\b", shown)), set(map(int, re.findall(r"\btb(\d+)", shown))),
-            max(map(int, re.findall(r"\bbytes_acked:(\d+)", shown)), default=0))
-
-
-def case_pacing(lab):
-    """BBR goes on across a cable and is left where no cable is between, whichever the listener had; there the send buffer of a
-    stream that moves much is ours."""
-    with open("/proc/sys/net/core/wmem_max", encoding="ascii") as most:
-        small = 2 * min(int(most.read()), 512 * 1024)
-    for prefix in (lab.server_prefix, lab.client_prefix):
-        chosen = subprocess.run([*prefix, "sh", "-c", "echo bbr > /proc/sys/net/ipv4/tcp_congestion_control"],
-                                capture_output=True, text=True, check=False)
-        if chosen.returncode != 0:
-            raise lib.Skip(f"no BBR here: {chosen.stderr.strip()}")
-    for side, prefix, expected in (("client", lab.client_prefix, "bbr"), ("server", lab.server_prefix, "reno")):
-        port = lib.free_port()
-        command = ["ib_write_bw", "-R", "-F", "-s", 1 << 20, "-D", 600, "-p", port]
-        server = lab.start("write-server", command)
-        server.wait_listening(port, 20 * lab.slow)
-        client = lab.start("write-client", [*command, lab.address], side)
-        lib.wait_until(lambda c=client, p=prefix: streams(p, "dport", port)[2] > 100 << 20 or not c.running(), 30 * lab.slow,
-                       "a client writes")
-        received, sent = streams(lab.server_prefix, "sport", port), streams(prefix, "dport", port)
-        for controls in (received[0], sent[0]):
-            expect(controls == {expected}, f"client at the {side}'s place: {controls} instead of {expected}")
-        expect((small in sent[1]) == (expected == "reno"), f"client at the {side}'s place: send buffers of {sent[1]}")
-        for process in (client, server):
-            process.kill()
-            process.wait(10)
     lab.forget()
 
 
