@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Connections from request to end, over both dialects' commands and real TCP.
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,34 @@
 
 namespace swrnic::test {
 namespace {
+
+// perftest pairs its QPs by it. On one processor the listener's thread mostly finds all three at once: a connection,
+// the Request of one accepted before, and the new one's Request.
+TEST(Connect, RequestsAreToldInTheOrderOfTheirArrival) {
+    cpu_set_t before, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    {
+        JoinedPair pair;  // its thread inherits the processor, unless an earlier test has made it
+        ASSERT_TRUE(pair.ready());
+        const std::string first = mpa_request(0, 1, 5, "first"), second = mpa_request(0, 1, 6, "second");
+        for (int i = 0; i < 100; ++i) {
+            const Fd early = raw_client(pair.port);
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));  // it is accepted, and waits for its Request
+            const Fd late = raw_client(pair.port);
+            ASSERT_EQ(send(early.get(), first.data(), first.size(), 0), static_cast<ssize_t>(first.size()));
+            ASSERT_EQ(send(late.get(), second.data(), second.size(), 0), static_cast<ssize_t>(second.size()));
+            for (const char* expected : {"first", "second"}) {
+                const auto event = pair.passive.cm.event();
+                ASSERT_TRUE(event);
+                ASSERT_EQ(private_text(*event), expected) << "round " << i;
+            }
+        }
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
 
 TEST(Connect, BothSidesAndTheirParameters) {
     JoinedPair pair;

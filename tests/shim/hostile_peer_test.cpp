@@ -12,16 +12,6 @@
 namespace swrnic::test {
 namespace {
 
-// The MPA Request of RFC 5044 with the given fields, by hand.
-std::string mpa_request(std::uint8_t flags, std::uint8_t revision, std::uint16_t length, const std::string& body) {
-    std::string frame = "MPA ID Req Frame";
-    frame.push_back(static_cast<char>(flags));
-    frame.push_back(static_cast<char>(revision));
-    frame.push_back(static_cast<char>(length >> 8));
-    frame.push_back(static_cast<char>(length));
-    return frame + body;
-}
-
 // True when the peer is cut off within the time.
 bool is_cut_off(int fd, int timeout_ms) {
     char octet = 0;

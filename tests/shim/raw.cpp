@@ -365,4 +365,13 @@ std::string private_text(const rdma_ucm_event_resp& event) {
     return {reinterpret_cast<const char*>(conn.private_data), conn.private_data_len};
 }
 
+std::string mpa_request(std::uint8_t flags, std::uint8_t revision, std::uint16_t length, const std::string& body) {
+    std::string frame = "MPA ID Req Frame";
+    frame.push_back(static_cast<char>(flags));
+    frame.push_back(static_cast<char>(revision));
+    frame.push_back(static_cast<char>(length >> 8));
+    frame.push_back(static_cast<char>(length));
+    return frame + body;
+}
+
 }  // namespace swrnic::test

@@ -149,6 +149,8 @@ sockaddr_in loopback(std::uint16_t port = 0);
 Fd raw_client(std::uint16_t port);     // a plain TCP connection to the loopback
 Fd raw_listener(std::uint16_t& port);  // a plain TCP listener
 bool readable(int fd, int timeout_ms);
+// The MPA Request of RFC 5044 with the given fields, by hand.
+std::string mpa_request(std::uint8_t flags, std::uint8_t revision, std::uint16_t length, const std::string& body);
 std::string private_text(const rdma_ucm_event_resp& event);
 
 }  // namespace swrnic::test
