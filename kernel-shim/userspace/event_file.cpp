@@ -22,23 +22,18 @@ bool is_qp_event(std::uint32_t type) {
 ssize_t EventFile::read(int fd, void* buffer, std::size_t size) {
     if (size < sizeof(swrnic_down)) return -EINVAL;
     if (!writable(buffer, size)) return -EFAULT;
-    std::size_t done = 0;
-    while (size - done >= sizeof(swrnic_down)) {
-        const long error = wait_token(fd);
-        Locked locked;
-        if (is_shut()) return -EIO;
-        if (error != 0) return done > 0 ? static_cast<ssize_t>(done) : error;
-        if (queue_.empty()) continue;
-        const swrnic_down record = queue_.front();
-        queue_.pop_front();
-        if (Qp* qp = own_qp(locked, record.qpn); qp != nullptr && record.type == SWRNIC_DOWN_QP_CONNECTED) {
-            qp->stream = Stream::kTaken;
+    return take_from_queue(fd, [&](Locked& locked) {
+        std::size_t done = 0;
+        for (; !queue_.empty() && size - done >= sizeof(swrnic_down); done += sizeof(swrnic_down)) {
+            const swrnic_down record = queue_.front();
+            queue_.pop_front();
+            if (Qp* qp = own_qp(locked, record.qpn); qp != nullptr && record.type == SWRNIC_DOWN_QP_CONNECTED) {
+                qp->stream = Stream::kTaken;
+            }
+            std::memcpy(static_cast<char*>(buffer) + done, &record, sizeof(record));
         }
-        std::memcpy(static_cast<char*>(buffer) + done, &record, sizeof(record));
-        done += sizeof(record);
-        if (queue_.empty()) break;  // a descriptor that was made blocking must not wait for more
-    }
-    return static_cast<ssize_t>(done);
+        return static_cast<long>(done);
+    });
 }
 
 ssize_t EventFile::write(int, const void* buffer, std::size_t size) {

@@ -2,7 +2,6 @@
 #include "file.h"
 
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 
@@ -25,49 +24,6 @@ bool File::fake_stat(struct stat&) const {
     return false;
 }
 void File::closed(Locked&) {}
-
-namespace {
-
-// Takes one token if there is one, whatever the descriptor's O_NONBLOCK says.
-bool take_token_now(int fd) {
-    std::uint64_t token = 0;
-    const iovec slot{&token, sizeof(token)};
-    long result = sys::call(SYS_preadv2, fd, &slot, 1, -1L, -1L, RWF_NOWAIT);
-    if (result == -EOPNOTSUPP) {  // kernels before 5.8
-        const int flags = sys::fcntl(fd, F_GETFL, 0);
-        sys::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-        result = sys::read(fd, &token, sizeof(token));
-        sys::fcntl(fd, F_SETFL, flags);
-    }
-    return result == sizeof(token);
-}
-
-constexpr std::uint64_t kWakeAll = 1u << 20;  // more tokens than threads can ever wait
-
-}  // namespace
-
-long QueueFile::wait_token(int fd) {
-    std::uint64_t token = 0;
-    // libc's read, not a bare system call: it is a cancellation point.
-    return SWRNIC_REAL(read)(fd, &token, sizeof(token)) < 0 ? -errno : 0;
-}
-
-void QueueFile::add_token(Locked&) {
-    const std::uint64_t one = 1;
-    sys::write(any_fd(), &one, sizeof(one));
-}
-
-void QueueFile::drop_tokens(Locked&, std::size_t count) {
-    // A reader that took its token already finds the queue empty and waits again.
-    while (count-- > 0 && any_fd() >= 0 && take_token_now(any_fd())) {
-    }
-}
-
-void QueueFile::shut(Locked&) {
-    if (shut_) return;
-    shut_ = true;
-    if (any_fd() >= 0) sys::write(any_fd(), &kWakeAll, sizeof(kWakeAll));
-}
 
 namespace {
 constexpr auto kByFd = [](const std::pair<int, std::shared_ptr<File>>& entry, int fd) { return entry.first < fd; };

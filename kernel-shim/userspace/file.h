@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -46,49 +45,6 @@ class File {
   protected:
     // Any descriptor of it, for the stand-in's own use under the lock; -1 after the last close.
     int any_fd() const { return fds_.empty() ? -1 : fds_.front(); }
-};
-
-// A File with a queue, readable exactly while the queue holds something. The eventfd is a semaphore that counts the
-// queue's entries: a reader takes a token by a plain read(2), so blocking, O_NONBLOCK, signals with and without
-// SA_RESTART and cancellation are the kernel's own, and then takes the entry.
-class QueueFile : public File {
-  public:
-    void shut(Locked& locked);  // whoever reads or polls wakes, and gets EIO from now on
-    bool is_shut() const { return shut_; }
-
-  protected:
-    long wait_token(int fd);  // 0 or -errno; the entry may be gone when the lock is taken: wait again then
-    void add_token(Locked& locked);
-    void drop_tokens(Locked& locked, std::size_t count);  // the entries were removed by hand
-
-  private:
-    bool shut_ = false;
-};
-
-template <typename Entry>
-class Queue : public QueueFile {
-  public:
-    void push(Locked& locked, Entry entry) {
-        if (any_fd() < 0) return;
-        queue_.push_back(std::move(entry));
-        add_token(locked);
-    }
-    template <typename Predicate>
-    void remove_if(Locked& locked, Predicate&& predicate) {
-        std::size_t removed = 0;
-        for (auto it = queue_.begin(); it != queue_.end();) {
-            if (predicate(*it)) {
-                it = queue_.erase(it);
-                ++removed;
-            } else {
-                ++it;
-            }
-        }
-        drop_tokens(locked, removed);
-    }
-
-  protected:
-    std::deque<Entry> queue_;
 };
 
 // fd -> File. owns() is lock-free and async-signal-safe: the only cost that a foreign descriptor sees.

@@ -267,8 +267,7 @@ void cm_post(Locked& locked, CmId& id, CmEventType type, int status, const rdma_
     if (it == locked->cm_ids.end()) return;
     CmEvent event{it->second, nullptr, id.uid, id.handle, type, status, {}};
     if (conn != nullptr) event.conn = *conn;
-    log(LogLevel::kInfo, "rdma_cm id {} qp {:#x} peer {}: {} {}", id.handle, id.qpn, id.peer.text(), event_name(type),
-        status);
+    log(LogLevel::kInfo, "rdma_cm id {} qp {:#x} peer {}: {} {}", id.handle, id.qpn, id.peer.text(), event_name(type), status);
     id.file->post(locked, std::move(event));
 }
 
@@ -277,15 +276,8 @@ int UcmaFile::get_event(int fd, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     constexpr std::size_t kMinimum = offsetof(rdma_ucm_event_resp, reserved);
     if (request.out < kMinimum) return -ENOSPC;
-    for (;;) {
-        if (const long error = wait_token(fd); error != 0) return static_cast<int>(error);
-        Locked locked;
-        if (is_shut()) break;
-        if (queue_.empty()) continue;
-        if (const int none = request.room(kMinimum, sizeof(rdma_ucm_event_resp)); none != 0) {
-            add_token(locked);  // the event stays
-            return none;
-        }
+    const long result = take_from_queue(fd, [&](Locked&) -> long {
+        if (const int none = request.room(kMinimum, sizeof(rdma_ucm_event_resp)); none != 0) return none;  // it stays
         const CmEvent event = std::move(queue_.front());
         queue_.pop_front();
         ++event.id->events_reported;
@@ -298,7 +290,8 @@ int UcmaFile::get_event(int fd, UcmaRequest& request) {
         out.param.conn = event.conn;
         request.reply(out);
         return 0;
-    }
+    });
+    if (result != -EIO) return static_cast<int>(result);
     // The channel was closed under us. In the kernel such a call sleeps on, since it holds the open file; rping counts
     // on it: its event thread ends the process with a failure on any error. The descriptor's number may be another's
     // now.

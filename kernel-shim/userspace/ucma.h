@@ -12,8 +12,8 @@
 #include <span>
 #include <utility>
 
-#include "file.h"
 #include "net.h"
+#include "queue_file.h"
 #include "uverbs.h"
 
 namespace swrnic::shim {

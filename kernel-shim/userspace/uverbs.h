@@ -13,7 +13,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "file.h"
+#include "queue_file.h"
 #include "quota.h"
 #include "swrnic-abi.h"
 #include "user_memory.h"

@@ -14,36 +14,22 @@ namespace swrnic::shim {
 ssize_t CompChannel::read(int fd, void* buffer, std::size_t size) {
     ib_uverbs_comp_event_desc event;
     if (size < sizeof(event)) return -EINVAL;
-    for (;;) {
-        if (const long error = wait_token(fd); error != 0) return error;
-        Locked locked;
-        if (is_shut()) return -EIO;
-        if (queue_.empty()) continue;
-        if (!writable(buffer, sizeof(event))) {
-            add_token(locked);  // the event stays
-            return -EFAULT;
-        }
+    return take_from_queue(fd, [&](Locked&) -> long {
+        if (!writable(buffer, sizeof(event))) return -EFAULT;  // the event stays
         Cq& cq = *queue_.front().cq;
         queue_.pop_front();
         ++cq.comp_events_reported;
         event.cq_handle = cq.user_handle;
         std::memcpy(buffer, &event, sizeof(event));
         return sizeof(event);
-    }
+    });
 }
 
 ssize_t AsyncFile::read(int fd, void* buffer, std::size_t size) {
     ib_uverbs_async_event_desc event{};
     if (size < sizeof(event)) return -EINVAL;
-    for (;;) {
-        if (const long error = wait_token(fd); error != 0) return error;
-        Locked locked;
-        if (is_shut()) return -EIO;
-        if (queue_.empty()) continue;
-        if (!writable(buffer, sizeof(event))) {
-            add_token(locked);  // the event stays
-            return -EFAULT;
-        }
+    return take_from_queue(fd, [&](Locked&) -> long {
+        if (!writable(buffer, sizeof(event))) return -EFAULT;  // the event stays
         const AsyncEvent front = queue_.front();
         queue_.pop_front();
         ++*front.reported;
@@ -51,7 +37,7 @@ ssize_t AsyncFile::read(int fd, void* buffer, std::size_t size) {
         event.event_type = front.type;
         std::memcpy(buffer, &event, sizeof(event));
         return sizeof(event);
-    }
+    });
 }
 
 void UverbsFile::raise_async(Locked& locked, std::uint64_t element, std::uint32_t type, std::uint32_t* reported) {
