@@ -129,7 +129,7 @@ void Server::connected(std::uint32_t qpn, const swrnic_connected& stream) {
         return;
     }
     KernelQp& qp = qps_[qpn];
-    statistics_->connected(qpn, stream.fd);
+    statistics_->connected(qpn, stream);
     log(LogLevel::kInfo, "{}: {}: connected as {}, MPA revision {}, flags {:#x}, IRD {}, ORD {}", device_,
         statistics_->name_of(qpn), stream.role == SWRNIC_ROLE_INITIATOR ? "initiator" : "responder", stream.mpa_rev,
         stream.flags, stream.ird, stream.ord);

@@ -90,10 +90,17 @@ enum swrnic_down_type {
 #define SWRNIC_CONN_LARGE_FPDU (1u << 3) /* both ends agreed on ULPDUs up to 64768 octets whatever the EMSS */
 #define SWRNIC_CONN_P2P (1u << 4)	 /* A=1: the Initiator's first FPDU is an RTR message (RFC 6581 9.2) */
 #define SWRNIC_CONN_SAME_HOST (1u << 5)	 /* both ends of the stream are on this host */
+#define SWRNIC_CONN_NODELAY (1u << 6)	 /* the socket has TCP_NODELAY already */
 
 #define SWRNIC_RTR_SEND (1u << 0)  /* kind B */
 #define SWRNIC_RTR_WRITE (1u << 1) /* kind C */
 #define SWRNIC_RTR_READ (1u << 2)  /* kind D */
+
+struct swrnic_address {
+	__u16 version; /* 4, 6 (IPv4 behind ::ffff: is 4), or 0: not told, ask the socket */
+	__u16 port;
+	__u8 octets[16]; /* network order; IPv4 takes the first four */
+};
 
 struct swrnic_connected {
 	__s32 fd;	/* connected TCP socket, O_NONBLOCK | O_CLOEXEC; owned by the reader from now on */
@@ -105,6 +112,7 @@ struct swrnic_connected {
 	__u8 rtr;	/* Initiator: the one kind to send; Responder: the kinds agreed on; 0 without P2P */
 	__u8 terminate; /* not 0: send Terminate 2/0/this as the first FPDU and close (MPA-41, 50, 52) */
 	__u16 reserved;
+	struct swrnic_address local, peer;
 };
 
 struct swrnic_down {

@@ -386,6 +386,7 @@ int swrnic_mpa_connected(const struct swrnic_mpa *m, struct swrnic_connected *ou
 {
 	if (m->state != SWRNIC_MPA_ST_FULL && m->state != SWRNIC_MPA_ST_TERMINATE)
 		return SWRNIC_MPA_E_STATE;
+	__builtin_memset(out, 0, sizeof(*out));
 	out->fd = -1;
 	out->role = mpa_is_responder(m) ? SWRNIC_ROLE_RESPONDER : SWRNIC_ROLE_INITIATOR;
 	out->mpa_rev = mpa_is_responder(m) ? m->peer.rev : m->params.rev;
@@ -394,7 +395,6 @@ int swrnic_mpa_connected(const struct swrnic_mpa *m, struct swrnic_connected *ou
 	out->ord = m->ord;
 	out->rtr = m->rtr;
 	out->terminate = m->terminate;
-	out->reserved = 0;
 	return 0;
 }
 

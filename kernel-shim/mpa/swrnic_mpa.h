@@ -220,8 +220,9 @@ const struct swrnic_mpa_peer_info *swrnic_mpa_peer(const struct swrnic_mpa *m);
 const __u8 *swrnic_mpa_peer_private(const struct swrnic_mpa *m);
 
 /*
- * After EV_ESTABLISHED or EV_TERMINATE: fills all of *out but the descriptor (-1) and SWRNIC_CONN_SAME_HOST, which are the
- * caller's. 0, or SWRNIC_MPA_E_STATE. In revision 1 ird and ord are our own wishes, since the peer's are not known.
+ * After EV_ESTABLISHED or EV_TERMINATE: fills all of *out but what is of the socket and the caller's: the descriptor (-1), both
+ * addresses (not told), SWRNIC_CONN_SAME_HOST and SWRNIC_CONN_NODELAY. 0, or SWRNIC_MPA_E_STATE. In revision 1 ird and ord are our
+ * own wishes, since the peer's are not known.
  */
 int swrnic_mpa_connected(const struct swrnic_mpa *m, struct swrnic_connected *out);
 

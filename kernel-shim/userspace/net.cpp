@@ -90,6 +90,19 @@ std::string Address::text() const {
     return fmt::format("[{}]:{}", host, port());
 }
 
+swrnic_address Address::for_abi() const {
+    swrnic_address out{};
+    out.port = port();
+    if (const std::uint32_t v4 = v4_or_zero(); v4 != 0 || family() == AF_INET) {
+        out.version = 4;
+        std::memcpy(out.octets, &v4, sizeof(v4));
+    } else if (family() == AF_INET6) {
+        out.version = 6;
+        std::memcpy(out.octets, u_.v6.sin6_addr.s6_addr, sizeof(out.octets));
+    }
+    return out;
+}
+
 bool on_same_host(const Address& local, const Address& peer) {
     return local.same_host_part(peer) || (local.is_loopback() && peer.is_loopback());
 }
@@ -100,6 +113,12 @@ int accept_one(int listener, Address& peer) {
     const int fd = sys::accept(listener, reinterpret_cast<sockaddr*>(&raw), &size);
     if (fd >= 0) peer = Address::from(&raw, size);
     return fd;
+}
+
+bool has_ended(int fd) {
+    char octet;
+    const long there = sys::recv(fd, &octet, sizeof(octet), MSG_PEEK | MSG_DONTWAIT);
+    return there == 0 || (there < 0 && there != -EAGAIN && there != -EINTR);
 }
 
 int open_socket(int family, int type, int protocol) {

@@ -2,12 +2,16 @@
 // Socket addresses, as far as connection management needs them.
 #pragma once
 
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "swrnic-abi.h"
 
 namespace swrnic::shim {
 
@@ -30,6 +34,7 @@ class Address {
     socklen_t size() const;
     bool same_host_part(const Address& other) const;  // v4-mapped and plain IPv4 compare equal
     std::string text() const;
+    swrnic_address for_abi() const;
 
   private:
     std::uint32_t v4_or_zero() const;  // network order; of AF_INET and v4-mapped
@@ -47,6 +52,9 @@ bool on_same_host(const Address& local, const Address& peer);
 // The next connection of a listener, non-blocking and closed on exec, or -errno.
 int accept_one(int listener, Address& peer);
 
+// Whether the peer has closed a stream of which all is read, or either side has reset it.
+bool has_ended(int fd);
+
 // A socket that is closed on exec, or -errno; a line in the log when there is no descriptor left.
 int open_socket(int family, int type, int protocol);
 
@@ -59,3 +67,12 @@ void set_congestion_control(int fd, std::string_view name);  // any user may cho
 int find_source(const Address& from, const Address& peer, Address& source);
 
 }  // namespace swrnic::shim
+
+// In a log line that nobody wants it costs nothing.
+template <>
+struct fmt::formatter<swrnic::shim::Address> {
+    static constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+    static auto format(const swrnic::shim::Address& address, fmt::format_context& context) {
+        return fmt::format_to(context.out(), "{}", address.text());
+    }
+};

@@ -115,7 +115,7 @@ void Startup::expire(Locked& locked) {
         pending.deadline = Clock::time_point::max();
         if (pending.stage == Stage::kAwaitReady) {
             const auto qp = locked->qps.find(pending.qpn);
-            log(LogLevel::kInfo, "qp {:#x} peer {}: no first FPDU in time", pending.qpn, pending.peer.text());
+            log(LogLevel::kInfo, "qp {:#x} peer {}: no first FPDU in time", pending.qpn, pending.peer);
             if (qp != locked->qps.end()) cm_order_error(locked, *qp->second);
             remove(key, true);
         } else if (pending.stage == Stage::kConnecting) {
@@ -157,12 +157,17 @@ void Startup::watch(Pending& pending, std::uint32_t interest) {
     pending.interest = interest;
 }
 
+void Startup::unwatch(Pending& pending) {
+    if (pending.fd >= 0 && pending.interest != 0) sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd, nullptr);
+    pending.interest = 0;
+}
+
 void Startup::remove(std::uint64_t key, bool close_socket) {
     const auto it = pending_.find(key);
     if (it == pending_.end()) return;
     Pending& pending = *it->second;
     deadlines_.erase({pending.deadline, key});
-    if (pending.fd >= 0 && pending.interest != 0) sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd, nullptr);
+    unwatch(pending);
     if (pending.fd >= 0 && close_socket) sys::close(pending.fd);
     leave_half_open(pending);
     pending_.erase(it);
@@ -266,6 +271,11 @@ int Startup::accept(Locked& locked, CmId& child, const Qp& qp, const Terms& term
     const auto it = pending_.find(child.startup);
     if (it == pending_.end()) return -ECONNRESET;
     Pending& pending = *it->second;
+    if (has_ended(pending.fd)) {
+        log(LogLevel::kInfo, "peer {}: gone before its request was accepted", pending.peer);
+        remove(pending.key, true);
+        return -ECONNRESET;
+    }
     const auto size = static_cast<std::uint32_t>(terms.private_data.size());
     if (swrnic_mpa_accept(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) return -EINVAL;
     pending.qpn = qp.qpn;

@@ -92,6 +92,7 @@ class Startup {
     int begin_to_connect(Pending& pending);
     void set_deadline(Pending& pending, std::uint32_t ms);
     void watch(Pending& pending, std::uint32_t interest);
+    void unwatch(Pending& pending);
     void remove(std::uint64_t key, bool close_socket);
     void expire(Locked& locked);
     int wait_ms(Locked& locked);

@@ -64,8 +64,7 @@ bool Startup::make_room(Listener& listener) {
         pause(listener, grace_ends);
         return false;
     }
-    log(LogLevel::kInfo, "listener id {}: too many silent peers, {} goes", listener.cm_id,
-        pending_.at(oldest)->peer.text());
+    log(LogLevel::kInfo, "listener id {}: too many silent peers, {} goes", listener.cm_id, pending_.at(oldest)->peer);
     remove(oldest, true);
     return true;
 }
@@ -121,9 +120,6 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
             drive(locked, pending.key);
             return;
         case Stage::kDeciding:
-            if ((events & (EPOLLERR | EPOLLHUP)) != 0) return on_event(locked, pending, swrnic_mpa_reset(&pending.mpa));
-            if ((events & EPOLLRDHUP) != 0) return on_event(locked, pending, swrnic_mpa_eof(&pending.mpa));
-            return;
         case Stage::kAwaitReady:
             return;
     }
@@ -242,7 +238,7 @@ void Startup::on_request(Locked& locked, Pending& pending) {
     const swrnic_mpa_peer_info* peer = swrnic_mpa_peer(&pending.mpa);
     if (listener == nullptr || listener->backlog <= 0 || peer->private_len > 255) {
         // 255: more than the uAPI can show. Refused in the open rather than cut short.
-        log(LogLevel::kInfo, "listener: connection from {} refused: {}", pending.peer.text(),
+        log(LogLevel::kInfo, "listener: connection from {} refused: {}", pending.peer,
             peer->private_len > 255 ? "private data too long" : "backlog full");
         pending.stage = Stage::kFrames;
         if (swrnic_mpa_reject(&pending.mpa, nullptr, 0) != 0) remove(pending.key, true);
@@ -261,7 +257,7 @@ void Startup::on_request(Locked& locked, Pending& pending) {
     pending.cm_id = child->handle;
     pending.stage = Stage::kDeciding;
     set_deadline(pending, 0);
-    watch(pending, EPOLLRDHUP);
+    unwatch(pending);  // accept() looks whether the peer is still there
 
     // VERBS-51: what the peer may have outstanding we must hold, and the reverse; without revision 2 the maxima are
     // shown.
@@ -269,8 +265,7 @@ void Startup::on_request(Locked& locked, Pending& pending) {
         listener, child, listener->uid, child->handle, CmEventType::kConnectRequest, 0, private_data_of(pending.mpa)};
     event.conn.responder_resources = shown_depth(peer->enhanced != 0 ? peer->ord : std::uint16_t{kMaxReads});
     event.conn.initiator_depth = shown_depth(peer->enhanced != 0 ? peer->ird : std::uint16_t{kMaxReads});
-    log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", listener->handle, pending.peer.text(),
-        peer->rev);
+    log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", listener->handle, pending.peer, peer->rev);
     listener->file->post(locked, std::move(event));
 }
 
@@ -285,16 +280,18 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
         return;
     }
     connected.fd = pending.fd;
+    connected.flags |= SWRNIC_CONN_NODELAY;  // cm_make_socket()
     if (pending.same_host) connected.flags |= SWRNIC_CONN_SAME_HOST;
+    connected.local = pending.local.for_abi();
+    connected.peer = pending.peer.for_abi();
     const rdma_ucm_conn_param said = private_data_of(pending.mpa);
     const bool initiator = pending.initiator;
     if (terminate) {
         remove(pending.key, false);
     } else {
         // The socket changes hands; the entry stays to see that QP_READY comes.
-        sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd, nullptr);
+        unwatch(pending);
         pending.fd = -1;
-        pending.interest = 0;
         pending.stage = Stage::kAwaitReady;
         set_deadline(pending, pending.timeout_ms);
     }
@@ -302,8 +299,7 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     qp->second->ord = shown_depth(connected.ord);
     file->hand_over(locked, *qp->second, connected);
     log(LogLevel::kInfo, "qp {:#x} peer {}: {} in full operation, flags {:#x} ird {} ord {} rtr {}", qp->first,
-        id->peer.text(), initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord,
-        connected.rtr);
+        id->peer, initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord, connected.rtr);
     if (terminate) return cm_connect_failed(locked, *id, -EPROTO);
     id->outcome = initiator ? said : rdma_ucm_conn_param{};
     id->outcome.valid = 1;
@@ -330,7 +326,7 @@ void Startup::on_failed(Locked& locked, Pending& pending) {
                       : kind == SWRNIC_MPA_CLASS_TIMEOUT ? -ETIMEDOUT
                       : kind == SWRNIC_MPA_CLASS_LOCAL   ? -ECONNABORTED
                                                          : -EPROTO;
-    log(LogLevel::kInfo, "peer {}: startup failed: {}", pending.peer.text(),
+    log(LogLevel::kInfo, "peer {}: startup failed: {}", pending.peer,
         swrnic_mpa_reason_name(swrnic_mpa_failure(&pending.mpa)));
     const auto id = find_id(locked, pending.cm_id);
     const bool known = id != nullptr && id->startup == pending.key;
@@ -358,7 +354,7 @@ bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
         sys::close(fd);
         return false;
     }
-    log(LogLevel::kInfo, "peer {}: no answer to an enhanced Request, trying revision 1", failed.peer.text());
+    log(LogLevel::kInfo, "peer {}: no answer to an enhanced Request, trying revision 1", failed.peer);
     sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, failed.fd, nullptr);
     sys::close(failed.fd);
     failed.fd = fd;

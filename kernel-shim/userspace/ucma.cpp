@@ -267,7 +267,7 @@ void cm_post(Locked& locked, CmId& id, CmEventType type, int status, const rdma_
     if (it == locked->cm_ids.end()) return;
     CmEvent event{it->second, nullptr, id.uid, id.handle, type, status, {}};
     if (conn != nullptr) event.conn = *conn;
-    log(LogLevel::kInfo, "rdma_cm id {} qp {:#x} peer {}: {} {}", id.handle, id.qpn, id.peer.text(), event_name(type), status);
+    log(LogLevel::kInfo, "rdma_cm id {} qp {:#x} peer {}: {} {}", id.handle, id.qpn, id.peer, event_name(type), status);
     id.file->post(locked, std::move(event));
 }
 

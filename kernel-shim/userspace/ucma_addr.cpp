@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Addresses: bind, resolve, query.
+#include <netinet/tcp.h>
 #include <rdma/ib_user_verbs.h>
 
 #include <algorithm>
@@ -38,6 +39,7 @@ int cm_make_socket(const CmId& id, const Address& local, bool reuse_address) {
     const int family = local.empty() ? id.peer.family() : local.family();
     const int fd = open_socket(family, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP);
     if (fd < 0) return fd;
+    sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // a listener's connections inherit it
     if (reuse_address) sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (family == AF_INET6) sys::set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, id.af_only ? 1 : 0);
     if (id.has_tos) {

@@ -95,7 +95,7 @@ void Engine::Impl::destroy_qp(DrivenQp& qp) {
 }
 
 void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
-    auto socket = std::make_unique<TcpTransport>(connection.fd, options.user_timeout, connection.same_host);
+    auto socket = std::make_unique<TcpTransport>(connection, options.user_timeout);
     if (options.trace != nullptr) socket->trace_with(std::make_unique<StreamTrace>(*options.trace, connection));
     std::unique_ptr<Transport> transport = std::move(socket);
     Pass pass = passes.begin();

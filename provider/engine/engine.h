@@ -59,6 +59,7 @@ struct Connection : StreamParameters {
     int fd = -1;               // connected TCP socket; the engine owns it from the call on
     std::uint8_t mpa_rev = 2;  // for the trace
     bool same_host = false;    // no network lies between the ends
+    bool nodelay = false;      // the socket has TCP_NODELAY
 };
 
 struct QpAttributes {

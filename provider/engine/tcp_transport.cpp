@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "engine/engine.h"
+
 namespace swrnic::engine {
 
 namespace {
@@ -38,6 +40,11 @@ IoResult result_of(long count) {
         default:
             return {IoStatus::kBroken, 0};
     }
+}
+
+// How long what was sent may stay without an answer. Counts for unanswered probes too, whatever their number.
+void limit_silence(int fd, int timeout_ms) {
+    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms);
 }
 
 // A stream that moves much changes its socket, once: one that moves little would pay for these calls and gain nothing.
@@ -78,12 +85,13 @@ bool read_tcp_statistics(int fd, TcpStatistics& out) {
     return true;
 }
 
-TcpTransport::TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host) : fd_(fd), same_host_(same_host) {
-    const int ms = static_cast<int>(timeout.count());
-    const int probe_s = std::max(1, ms / 4000);
-    sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);  // counts for unanswered probes too, whatever their number
-    if (same_host) return;  // the kernel that would answer the probes is the one that sends them
+TcpTransport::TcpTransport(const Connection& connection, std::chrono::milliseconds timeout)
+    : fd_(connection.fd), same_host_(connection.same_host), timeout_ms_(static_cast<int>(timeout.count())) {
+    const int fd = fd_.get();
+    if (!connection.nodelay) sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (same_host_) return;  // the kernel that would answer probes is the one that sends them
+    limit_silence(fd, timeout_ms_);
+    const int probe_s = std::max(1, timeout_ms_ / 4000);
     sys::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
@@ -98,6 +106,7 @@ void TcpTransport::note_received(std::size_t count, std::size_t wanted) {
 
 bool TcpTransport::note_blocked() {
     if (std::exchange(sends_much_, true) || !same_host_) return false;
+    limit_silence(fd_.get(), timeout_ms_);
     pace_nothing(fd_.get());
     keep_in_cache(fd_.get());
     return true;

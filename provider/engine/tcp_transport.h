@@ -13,6 +13,8 @@
 
 namespace swrnic::engine {
 
+struct Connection;
+
 struct TcpStatistics {
     std::uint64_t retransmits;  // segments, since the socket was made
     std::uint64_t rtt_us, rtt_var_us;
@@ -22,9 +24,10 @@ bool read_tcp_statistics(int fd, TcpStatistics& out);
 
 class TcpTransport final : public Transport {
   public:
-    // Owns fd. Sets TCP_NODELAY, TCP_USER_TIMEOUT and, where a network lies between the ends, keepalive, so that a peer
-    // that vanished is noticed within about `timeout`.
-    TcpTransport(int fd, std::chrono::milliseconds timeout, bool same_host);
+    // Owns the connection's socket. Where a network lies between the ends, a peer that vanished is noticed within about
+    // `timeout`: TCP_USER_TIMEOUT and keepalive. Within one host it can only be silent, and is given `timeout` once the
+    // socket is full.
+    TcpTransport(const Connection& connection, std::chrono::milliseconds timeout);
 
     IoResult receive(const IoSlice* slices, std::size_t count) override;
     IoResult send(const IoSlice* slices, std::size_t count) override;
@@ -55,6 +58,7 @@ class TcpTransport final : public Transport {
 
     sys::Fd fd_;
     const bool same_host_;
+    const int timeout_ms_;
     std::unique_ptr<StreamTrace> trace_;  // usually none
     bool fin_traced_ = false;             // the peer's; under the RX lock
     // The last read of this turn came back short, so the socket was empty then: the next one is answered without a

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -78,7 +79,8 @@ StatAddress to_stat(const sockaddr_storage& from) {
     return to;
 }
 
-StatAddress address_of(int socket, long call) {
+StatAddress to_stat(const swrnic_address& told, int socket, long call) {
+    if (told.version != 0) return std::bit_cast<StatAddress>(told);
     sockaddr_storage address{};
     socklen_t length = sizeof address;
     if (::syscall(call, socket, &address, &length) != 0) return {};
@@ -210,9 +212,9 @@ void Statistics::keep_codes(const engine::Counters& of, Count first, std::uint64
     }
 }
 
-void Statistics::connected(std::uint32_t qpn, int socket) {
-    const StatAddress local = address_of(socket, SYS_getsockname);
-    const StatAddress peer = address_of(socket, SYS_getpeername);
+void Statistics::connected(std::uint32_t qpn, const swrnic_connected& stream) {
+    const StatAddress local = to_stat(stream.local, stream.fd, SYS_getsockname);
+    const StatAddress peer = to_stat(stream.peer, stream.fd, SYS_getpeername);
     const std::lock_guard hold(mutex_);
     const auto found = qps_.find(qpn);
     if (found == qps_.end()) return;
@@ -223,7 +225,7 @@ void Statistics::connected(std::uint32_t qpn, int socket) {
     slot(found->second.slot).peer = peer;
 }
 
-std::string Statistics::name_of(std::uint32_t qpn) {
+std::string Statistics::text_of(std::uint32_t qpn) {
     StatAddress peer{};
     {
         const std::lock_guard hold(mutex_);

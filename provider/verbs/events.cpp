@@ -90,7 +90,7 @@ void ContextState::obey(const swrnic_down& record) {
     switch (record.type) {
         case SWRNIC_DOWN_QP_CONNECTED: {
             const swrnic_connected& stream = record.u.connected;
-            statistics_->connected(record.qpn, stream.fd);
+            statistics_->connected(record.qpn, stream);
             log(LogLevel::kInfo, "{}: connected as {}, MPA revision {}, flags {:#x}, IRD {}, ORD {}",
                 statistics_->name_of(record.qpn), stream.role == SWRNIC_ROLE_INITIATOR ? "initiator" : "responder",
                 stream.mpa_rev, stream.flags, stream.ird, stream.ord);

@@ -498,10 +498,44 @@ int socket_option(int fd, int which) {
     return value;
 }
 
+Connection connection_on(int fd, bool same_host) {
+    Connection connection;
+    connection.fd = fd;
+    connection.same_host = same_host;
+    return connection;
+}
+
+int tcp_option(int fd, int which) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, which, &value, &size), 0);
+    return value;
+}
+
+TEST(TcpTransportTest, LimitsSilenceFromTheBeginningOrWithinOneHostOnceTheSocketIsFull) {
+    for (const bool same_host : {true, false}) {
+        const auto [active, passive] = connected_sockets();
+        TcpTransport one(connection_on(active, same_host), 30s);
+        const TcpTransport other(connection_on(passive, same_host), 30s);
+        EXPECT_EQ(tcp_option(active, TCP_USER_TIMEOUT), same_host ? 0 : 30'000);
+        one.note_blocked();
+        EXPECT_EQ(tcp_option(active, TCP_USER_TIMEOUT), 30'000);
+    }
+}
+
+TEST(TcpTransportTest, DelaysNothing) {
+    const auto [active, passive] = connected_sockets();
+    Connection told = connection_on(passive, true);
+    told.nodelay = true;
+    const TcpTransport one(connection_on(active, true), 30s), other(told, 30s);
+    EXPECT_EQ(tcp_option(active, TCP_NODELAY), 1);
+    EXPECT_EQ(tcp_option(passive, TCP_NODELAY), 0) << "the shim's word is taken";
+}
+
 TEST(TcpTransportTest, ProbesThePeerButWithinOneHost) {
     for (const bool same_host : {true, false}) {
         const auto [active, passive] = connected_sockets();
-        const TcpTransport one(active, 30s, same_host), other(passive, 30s, same_host);
+        const TcpTransport one(connection_on(active, same_host), 30s), other(connection_on(passive, same_host), 30s);
         EXPECT_EQ(socket_option(active, SO_KEEPALIVE), same_host ? 0 : 1);
     }
 }
@@ -510,8 +544,8 @@ TEST(TcpTransportTest, TakesAnotherCongestionControlOnceItSendsMuchWithinOneHost
     for (const bool same_host : {true, false}) {
         const auto [active, passive] = connected_sockets();
         const std::string before = congestion_control(active);
-        TcpTransport one(active, 30s, same_host);
-        const TcpTransport other(passive, 30s, same_host);
+        TcpTransport one(connection_on(active, same_host), 30s);
+        const TcpTransport other(connection_on(passive, same_host), 30s);
         EXPECT_EQ(congestion_control(active), before);
         EXPECT_EQ(one.note_blocked(), same_host);
         EXPECT_EQ(congestion_control(active), same_host ? "reno" : before);
@@ -528,8 +562,8 @@ TEST(TcpTransportTest, KeepsLittleInTheSocketOnceItSendsMuchWithinOneHost) {
         const auto [active, passive] = connected_sockets();
         const int before = socket_option(active, SO_SNDBUF);
         ASSERT_NE(before, expected);
-        TcpTransport one(active, 30s, same_host);
-        const TcpTransport other(passive, 30s, same_host);
+        TcpTransport one(connection_on(active, same_host), 30s);
+        const TcpTransport other(connection_on(passive, same_host), 30s);
         EXPECT_EQ(socket_option(active, SO_SNDBUF), before);
         one.note_blocked();
         EXPECT_EQ(socket_option(active, SO_SNDBUF), same_host ? expected : before);
@@ -539,7 +573,7 @@ TEST(TcpTransportTest, KeepsLittleInTheSocketOnceItSendsMuchWithinOneHost) {
 // The kernel gives what it allows at most, half of tcp_rmem's last; twice 64 KiB is what a stream begins with.
 TEST(TcpTransportTest, HasRoomForSomeLargeFpdusOnceItReceivesMuchAndIsNotFixedToIt) {
     const auto [active, passive] = connected_sockets();
-    TcpTransport one(active, 30s, false), other(passive, 30s, false);
+    TcpTransport one(connection_on(active, false), 30s), other(connection_on(passive, false), 30s);
     const int before = socket_option(passive, SO_RCVBUF);
     ASSERT_LT(before, 1 << 20);
     std::vector<std::byte> octets(32 * 1024);

@@ -108,6 +108,29 @@ TEST(Connect, StreamCarriesOctetsBothWays) {
     EXPECT_EQ(recv(pair.passive.stream.get(), buffer, sizeof(buffer), 0), 4) << "no octet of startup is left in it";
 }
 
+void expect_address(const swrnic_address& told, int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
+    sockaddr_in is{};
+    socklen_t size = sizeof(is);
+    ASSERT_EQ(ask(socket, reinterpret_cast<sockaddr*>(&is), &size), 0);
+    EXPECT_EQ(told.version, 4);
+    EXPECT_EQ(told.port, ntohs(is.sin_port));
+    EXPECT_EQ(std::memcmp(told.octets, &is.sin_addr, sizeof(is.sin_addr)), 0);
+}
+
+TEST(Connect, TheProviderIsToldWhatTheSocketIs) {
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready() && pair.establish());
+    for (const Side* side : {&pair.active, &pair.passive}) {
+        expect_address(side->connected.local, side->stream.get(), getsockname);
+        expect_address(side->connected.peer, side->stream.get(), getpeername);
+        EXPECT_NE(side->connected.flags & SWRNIC_CONN_NODELAY, 0);
+        int delays_not = 0;
+        socklen_t size = sizeof(delays_not);
+        ASSERT_EQ(getsockopt(side->stream.get(), IPPROTO_TCP, TCP_NODELAY, &delays_not, &size), 0);
+        EXPECT_EQ(delays_not, 1);
+    }
+}
+
 // What the engine asks for later would not stop BBR's timers in a connection that was established with them.
 TEST(Connect, StreamsOfOneHostAreNotPaced) {
     std::string usual;
