@@ -94,7 +94,7 @@ void Startup::run_once(Locked& locked, const epoll_event* events, int count) {
         } else if (const auto listener = listeners_.find(key); listener != listeners_.end()) {
             accept_all(locked, key);
         } else if (const auto pending = pending_.find(key); pending != pending_.end()) {
-            on_socket(locked, *pending->second, events[i].events);
+            on_socket(locked, pending->second, events[i].events);
         }
     }
     expire(locked);
@@ -111,7 +111,7 @@ void Startup::expire(Locked& locked) {
         }
         const auto it = pending_.find(key);
         if (it == pending_.end()) continue;
-        Pending& pending = *it->second;
+        Pending& pending = it->second;
         pending.deadline = Clock::time_point::max();
         if (pending.stage == Stage::kAwaitReady) {
             const auto qp = locked->qps.find(pending.qpn);
@@ -132,12 +132,10 @@ void Startup::expire(Locked& locked) {
 // ---- the tables ----
 
 Startup::Pending& Startup::add_pending(Locked&, int fd) {
-    auto pending = std::make_unique<Pending>();
-    pending->key = next_key_++;
-    pending->fd = fd;
-    Pending& reference = *pending;
-    pending_.emplace(reference.key, std::move(pending));
-    return reference;
+    Pending& pending = pending_[next_key_];
+    pending.key = next_key_++;
+    pending.fd = fd;
+    return pending;
 }
 
 void Startup::set_deadline(Pending& pending, std::uint32_t ms) {
@@ -165,7 +163,7 @@ void Startup::unwatch(Pending& pending) {
 void Startup::remove(std::uint64_t key, bool close_socket) {
     const auto it = pending_.find(key);
     if (it == pending_.end()) return;
-    Pending& pending = *it->second;
+    Pending& pending = it->second;
     deadlines_.erase({pending.deadline, key});
     unwatch(pending);
     if (pending.fd >= 0 && close_socket) sys::close(pending.fd);
@@ -191,13 +189,13 @@ void Startup::forked() {
     for (const auto& [key, listener] : listeners_)
         sys::close(listener.fd);
     for (const auto& [key, pending] : pending_) {
-        if (pending->fd >= 0) sys::close(pending->fd);
+        if (pending.fd >= 0) sys::close(pending.fd);
     }
 }
 
 bool Startup::same_host(std::uint64_t key) const {
     const auto it = pending_.find(key);
-    return it != pending_.end() && it->second->same_host;
+    return it != pending_.end() && it->second.same_host;
 }
 
 // ---- what commands start ----
@@ -270,7 +268,7 @@ int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms)
 int Startup::accept(Locked& locked, CmId& child, const Qp& qp, const Terms& terms) {
     const auto it = pending_.find(child.startup);
     if (it == pending_.end()) return -ECONNRESET;
-    Pending& pending = *it->second;
+    Pending& pending = it->second;
     if (has_ended(pending.fd)) {
         log(LogLevel::kInfo, "peer {}: gone before its request was accepted", pending.peer);
         remove(pending.key, true);
@@ -290,7 +288,7 @@ int Startup::reject(Locked& locked, CmId& child, std::span<const std::uint8_t> p
     const auto it = pending_.find(child.startup);
     child.startup = 0;
     if (it == pending_.end()) return 0;  // nobody is left to be told
-    Pending& pending = *it->second;
+    Pending& pending = it->second;
     if (swrnic_mpa_reject(&pending.mpa, private_data.data(), static_cast<std::uint32_t>(private_data.size())) != 0) {
         remove(pending.key, true);
         return -EINVAL;

@@ -10,11 +10,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 
+#include "populated_memory.h"
 #include "swrnic_mpa.h"
 #include "ucma.h"
 
@@ -108,6 +110,7 @@ class Startup {
     int send_at_once(Pending& pending);
     void on_connected(Locked& locked, Pending& pending, bool failed);
     void drive(Locked& locked, std::uint64_t key);
+    void await_peer(Pending& pending);
     bool step(Locked& locked, Pending& pending, swrnic_mpa_event& event);
     void on_event(Locked& locked, Pending& pending, swrnic_mpa_event event);
     void on_request(Locked& locked, Pending& pending);
@@ -119,9 +122,10 @@ class Startup {
 
     const int epoll_, wake_;
     std::uint64_t next_key_ = 1;
-    std::unordered_map<std::uint64_t, std::unique_ptr<Pending>> pending_;
+    PopulatedPool<std::pmr::unsynchronized_pool_resource> pool_;
+    std::pmr::unordered_map<std::uint64_t, Pending> pending_{pool_.get()};
     std::map<std::uint64_t, Listener> listeners_;
-    std::set<Deadline> deadlines_;
+    std::pmr::set<Deadline> deadlines_{pool_.get()};
     Clock::time_point planned_wake_ = Clock::time_point::max();
     std::optional<std::string> pacing_;  // what the system gives to new sockets, once known; empty: nothing that paces
 };

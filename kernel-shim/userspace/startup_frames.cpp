@@ -59,12 +59,12 @@ void Startup::resume(Listener& listener) {
 bool Startup::make_room(Listener& listener) {
     if (listener.half_open.size() < kMaxHalfOpen) return true;
     const std::uint64_t oldest = listener.half_open.front();
-    const auto grace_ends = pending_.at(oldest)->since + std::chrono::milliseconds(kHalfOpenGraceMs);
+    const auto grace_ends = pending_.at(oldest).since + std::chrono::milliseconds(kHalfOpenGraceMs);
     if (grace_ends > Clock::now()) {
         pause(listener, grace_ends);
         return false;
     }
-    log(LogLevel::kInfo, "listener id {}: too many silent peers, {} goes", listener.cm_id, pending_.at(oldest)->peer);
+    log(LogLevel::kInfo, "listener id {}: too many silent peers, {} goes", listener.cm_id, pending_.at(oldest).peer);
     remove(oldest, true);
     return true;
 }
@@ -101,11 +101,10 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
         // order of the requests alone.
         const bool alone = listener.half_open.empty();
         listener.half_open.push_back(pending.key);
-        set_deadline(pending, swrnic_mpa_deadline_ms(&pending.mpa));
         if (alone)
             drive(locked, pending.key);
         else
-            watch(pending, EPOLLIN);
+            await_peer(pending);
     }
 }
 
@@ -168,19 +167,24 @@ void Startup::drive(Locked& locked, std::uint64_t key) {
     for (;;) {
         const auto it = pending_.find(key);
         if (it == pending_.end()) return;
-        Pending& pending = *it->second;
+        Pending& pending = it->second;
         if (pending.stage != Stage::kFrames) return;
         swrnic_mpa_event event = SWRNIC_MPA_EV_NONE;
         const bool moved = step(locked, pending, event);
         if (event != SWRNIC_MPA_EV_NONE) {
             on_event(locked, pending, event);
         } else if (!moved) {
-            std::uint32_t waiting = 0;
-            swrnic_mpa_out(&pending.mpa, &waiting);
-            watch(pending, EPOLLIN | (waiting > 0 ? std::uint32_t{EPOLLOUT} : 0u));
-            return;
+            return await_peer(pending);
         }
     }
+}
+
+void Startup::await_peer(Pending& pending) {
+    std::uint32_t waiting = 0;
+    swrnic_mpa_out(&pending.mpa, &waiting);
+    watch(pending, EPOLLIN | (waiting > 0 ? std::uint32_t{EPOLLOUT} : 0u));
+    if (pending.deadline == Clock::time_point::max())  // for a Request that is not whole yet
+        set_deadline(pending, swrnic_mpa_deadline_ms(&pending.mpa));
 }
 
 bool Startup::step(Locked&, Pending& pending, swrnic_mpa_event& event) {
@@ -289,11 +293,10 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     if (terminate) {
         remove(pending.key, false);
     } else {
-        // The socket changes hands; the entry stays to see that QP_READY comes.
+        // The socket changes hands; the entry stays to see that QP_READY comes, within the time that startup has.
         unwatch(pending);
         pending.fd = -1;
         pending.stage = Stage::kAwaitReady;
-        set_deadline(pending, pending.timeout_ms);
     }
     qp->second->ird = shown_depth(connected.ird);
     qp->second->ord = shown_depth(connected.ord);

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -43,7 +42,7 @@ class RandomNumbers {
 struct State {
     FdTable fds;
     std::unordered_map<std::uint32_t, Qp*> qps;  // by number, across all verbs contexts
-    std::map<std::uint32_t, std::shared_ptr<CmId>> cm_ids;
+    std::unordered_map<std::uint32_t, std::shared_ptr<CmId>> cm_ids;
     std::uint32_t next_cm_id = 0;
     Startup* startup = nullptr;  // made on first use
     RandomNumbers random;

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <memory_resource>
 
 #include "engine/core/qp.h"
+#include "populated_memory.h"
 
 namespace swrnic::engine {
 
@@ -56,5 +59,13 @@ struct DrivenQp final : Qp {
     std::atomic<std::int64_t> posted_at{0};
     std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
 };
+
+using QpPool = PopulatedPool<std::pmr::synchronized_pool_resource>;
+
+struct PutBack {
+    std::pmr::memory_resource* from = nullptr;
+    void operator()(DrivenQp* qp) const { std::pmr::polymorphic_allocator<>(from).delete_object(qp); }
+};
+using DrivenQpPtr = std::unique_ptr<DrivenQp, PutBack>;
 
 }  // namespace swrnic::engine

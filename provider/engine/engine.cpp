@@ -53,7 +53,8 @@ DrivenQp* Engine::Impl::find(std::uint32_t qpn) {
 }
 
 DrivenQp* Engine::Impl::add_qp(const QpInit& init) {
-    auto made = std::make_unique<DrivenQp>(init, memory, random);
+    std::pmr::polymorphic_allocator<> allocator(pool_.get());
+    DrivenQpPtr made(allocator.new_object<DrivenQp>(init, memory, random), PutBack{pool_.get()});
     DrivenQp* qp = made.get();
     {
         const std::lock_guard hold(table_);
@@ -77,7 +78,7 @@ void Engine::Impl::destroy_qp(DrivenQp& qp) {
         deliver(pass);
     }
     if (qp.binds()) memory.unbind_all(qp.init().qpn);
-    std::unique_ptr<DrivenQp> last;
+    DrivenQpPtr last;
     {
         const std::lock_guard hold(table_);
         const auto found = qps_.find(qp.init().qpn);
