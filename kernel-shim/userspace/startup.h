@@ -122,10 +122,10 @@ class Startup {
 
     const int epoll_, wake_;
     std::uint64_t next_key_ = 1;
-    PopulatedPool<std::pmr::unsynchronized_pool_resource> pool_;
-    std::pmr::unordered_map<std::uint64_t, Pending> pending_{pool_.get()};
+    PopulatedPool pool_;
+    std::pmr::unordered_map<std::uint64_t, Pending> pending_{&pool_};
     std::map<std::uint64_t, Listener> listeners_;
-    std::pmr::set<Deadline> deadlines_{pool_.get()};
+    std::pmr::set<Deadline> deadlines_{&pool_};
     Clock::time_point planned_wake_ = Clock::time_point::max();
     std::optional<std::string> pacing_;  // what the system gives to new sockets, once known; empty: nothing that paces
 };

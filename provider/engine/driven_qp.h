@@ -60,11 +60,9 @@ struct DrivenQp final : Qp {
     std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
 };
 
-using QpPool = PopulatedPool<std::pmr::synchronized_pool_resource>;
-
 struct PutBack {
-    std::pmr::memory_resource* from = nullptr;
-    void operator()(DrivenQp* qp) const { std::pmr::polymorphic_allocator<>(from).delete_object(qp); }
+    PopulatedPool* pool = nullptr;
+    void operator()(DrivenQp* qp) const { std::pmr::polymorphic_allocator<>(pool).delete_object(qp); }
 };
 using DrivenQpPtr = std::unique_ptr<DrivenQp, PutBack>;
 

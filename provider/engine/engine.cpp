@@ -53,8 +53,8 @@ DrivenQp* Engine::Impl::find(std::uint32_t qpn) {
 }
 
 DrivenQp* Engine::Impl::add_qp(const QpInit& init) {
-    std::pmr::polymorphic_allocator<> allocator(pool_.get());
-    DrivenQpPtr made(allocator.new_object<DrivenQp>(init, memory, random), PutBack{pool_.get()});
+    std::pmr::polymorphic_allocator<> allocator(&pool_);
+    DrivenQpPtr made(allocator.new_object<DrivenQp>(init, memory, random), PutBack{&pool_});
     DrivenQp* qp = made.get();
     {
         const std::lock_guard hold(table_);

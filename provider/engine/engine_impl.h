@@ -131,8 +131,8 @@ class Engine::Impl {
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
     sys::Fd epoll_, kick_;
 
-    QpPool pool_;       // before the QPs, which go back to it
-    std::mutex table_;  // QPs by number; taken inside passes, for a look-up
+    PopulatedPool pool_;  // before the QPs, which go back to it
+    std::mutex table_;    // QPs by number; taken inside passes, for a look-up
     std::unordered_map<std::uint32_t, DrivenQpPtr> qps_;
     std::atomic<DrivenQp*> hot_{nullptr};  // the connected QP that received last
     std::atomic<std::size_t> connected_{0};
