@@ -9,6 +9,8 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <concepts>
+#include <string>
 
 #include "config.h"
 
@@ -30,6 +32,13 @@ inline void set_log_level(LogLevel level) noexcept {
     detail::log_threshold.store(level, std::memory_order_relaxed);
 }
 
+// What has a text() is printed by it: an argument that is costly to put into words costs nothing in a line that nobody
+// wants.
+template <typename T>
+concept HasText = requires(const T& value) {
+    { value.text() } -> std::same_as<std::string>;
+};
+
 // For callers whose arguments are costly to prepare.
 [[nodiscard]] inline bool log_enabled(LogLevel level) noexcept {
     return level != LogLevel::kOff && level <= detail::log_threshold.load(std::memory_order_relaxed);
@@ -43,3 +52,11 @@ void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noe
 }
 
 }  // namespace swrnic
+
+template <swrnic::HasText T>
+struct fmt::formatter<T> {
+    static constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+    static auto format(const T& value, fmt::format_context& context) {
+        return fmt::format_to(context.out(), "{}", value.text());
+    }
+};

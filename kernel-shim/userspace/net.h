@@ -2,7 +2,6 @@
 // Socket addresses, as far as connection management needs them.
 #pragma once
 
-#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -67,12 +66,3 @@ void set_congestion_control(int fd, std::string_view name);  // any user may cho
 int find_source(const Address& from, const Address& peer, Address& source);
 
 }  // namespace swrnic::shim
-
-// In a log line that nobody wants it costs nothing.
-template <>
-struct fmt::formatter<swrnic::shim::Address> {
-    static constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
-    static auto format(const swrnic::shim::Address& address, fmt::format_context& context) {
-        return fmt::format_to(context.out(), "{}", address.text());
-    }
-};

@@ -16,7 +16,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "populated_memory.h"
+#include "populated_pool.h"
 #include "swrnic_mpa.h"
 #include "ucma.h"
 

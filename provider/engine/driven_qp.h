@@ -9,7 +9,7 @@
 #include <memory_resource>
 
 #include "engine/core/qp.h"
-#include "populated_memory.h"
+#include "populated_pool.h"
 
 namespace swrnic::engine {
 
@@ -60,6 +60,7 @@ struct DrivenQp final : Qp {
     std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
 };
 
+// A QP goes back to the pool that it came from.
 struct PutBack {
     PopulatedPool* pool = nullptr;
     void operator()(DrivenQp* qp) const { std::pmr::polymorphic_allocator<>(pool).delete_object(qp); }

@@ -44,7 +44,8 @@ class TcpTransport final : public Transport {
     }
     std::size_t turn_octets() const { return turn_octets_; }  // received in this turn
     // The socket is full. True: it has just been fitted for a stream that sends much, and may take more; once, and
-    // within one host only: the congestion control that does least, and a small send buffer. Under the TX lock.
+    // within one host only: the congestion control that does least, a small send buffer, and from now on the peer's
+    // silence is limited. Under the TX lock.
     bool note_blocked();
 
     int fd() const { return fd_.get(); }

@@ -225,11 +225,12 @@ void Statistics::connected(std::uint32_t qpn, const swrnic_connected& stream) {
     slot(found->second.slot).peer = peer;
 }
 
-std::string Statistics::text_of(std::uint32_t qpn) {
+std::string Statistics::Name::text() const {
     StatAddress peer{};
     {
-        const std::lock_guard hold(mutex_);
-        if (const auto found = qps_.find(qpn); found != qps_.end()) peer = found->second.peer;
+        const std::lock_guard hold(statistics.mutex_);
+        const auto found = statistics.qps_.find(qpn);
+        if (found != statistics.qps_.end()) peer = found->second.peer;
     }
     char text[INET6_ADDRSTRLEN] = "?";
     if (peer.version == 4) {

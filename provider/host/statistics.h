@@ -5,7 +5,6 @@
 // and nothing else. Where there is no memfd to be had, private memory takes its place and nobody sees the counters.
 #pragma once
 
-#include <fmt/core.h>
 #include <swrnic-abi.h>
 
 #include <array>
@@ -35,15 +34,15 @@ class Statistics {
     // Null: the page is full, and this QP is not seen.
     engine::Counters* add_qp(std::uint32_t qpn);
     void remove_qp(std::uint32_t qpn);
+    // Notes both ends.
     void connected(std::uint32_t qpn, const swrnic_connected& stream);
-    // "QP 0x1234", and "(peer 10.0.0.2:4711)" once it has been connected: how log lines name a QP. What fmt prints;
-    // nothing is done for a line that nobody wants.
+    // "QP 0x1234", and "(peer 10.0.0.2:4711)" once it has been connected: how log lines name a QP.
     struct Name {
         Statistics& statistics;
         std::uint32_t qpn;
+        std::string text() const;
     };
     Name name_of(std::uint32_t qpn) { return {*this, qpn}; }
-    std::string text_of(std::uint32_t qpn);
     // Over all QPs that have ever been.
     Sums sums();
     void abandon_after_fork();
@@ -74,11 +73,3 @@ class Statistics {
 };
 
 }  // namespace swrnic::host
-
-template <>
-struct fmt::formatter<swrnic::host::Statistics::Name> {
-    static constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
-    static auto format(const swrnic::host::Statistics::Name& name, fmt::format_context& context) {
-        return fmt::format_to(context.out(), "{}", name.statistics.text_of(name.qpn));
-    }
-};

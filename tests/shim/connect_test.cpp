@@ -242,6 +242,21 @@ TEST(Connect, SilentResponderTimesOut) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
+TEST(Connect, AStreamThatIsNotReadyInTimeIsOrderedToEnd) {
+    swrnic_create_qp_req startup = default_startup();
+    startup.timeout_ms = 200;
+    JoinedPair pair(startup);
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(pair.ready() && pair.request_and_accept() && pair.take_streams());
+    for (const Side* side : {&pair.active, &pair.passive}) {
+        const auto order = side->context.next_order();
+        ASSERT_TRUE(order);
+        EXPECT_EQ(order->type, std::uint32_t{SWRNIC_DOWN_QP_ERROR});
+        EXPECT_EQ(order->qpn, side->qp.qpn);
+    }
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200));
+}
+
 TEST(Connect, GarbageForAReply) {
     std::uint16_t port = 0;
     const Fd listener = raw_listener(port);

@@ -26,15 +26,13 @@ class PopulatedPool final : public std::pmr::memory_resource {
         bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
     };
 
+    std::pmr::memory_resource& source() {
 #ifdef __SANITIZE_ADDRESS__  // which is to see the end of each object
-    std::pmr::memory_resource& source() {
         return *std::pmr::new_delete_resource();
-    }
 #else
-    std::pmr::memory_resource& source() {
         return pool_;
-    }
 #endif
+    }
     void* do_allocate(std::size_t size, std::size_t alignment) override {
         const std::lock_guard hold(mutex_);
         return source().allocate(size, alignment);
