@@ -83,13 +83,20 @@ def payload_offset(data, start):
     return tcp + (data[tcp + 12] >> 4) * 4, total - header - (data[tcp + 12] >> 4) * 4
 
 
+def records(data):
+    """Of a capture: where each packet's record begins and ends. Its frame begins 16 octets behind that."""
+    place = 24
+    while place < len(data):
+        end = place + 16 + struct.unpack_from("<I", data, place + 8)[0]
+        yield place, end
+        place = end
+
+
 def spoil(source, target, skip, at):
     """Flips one bit of payload octet `at` of the first packet with payload after `skip` such packets."""
     with open(source, "rb") as file:
         data = bytearray(file.read())
-    place = 24
-    while place < len(data):
-        length = struct.unpack_from("<I", data, place + 8)[0]
+    for place, _ in records(data):
         payload, size = payload_offset(data, place + 16)
         if size > at:
             if skip == 0:
@@ -98,16 +105,31 @@ def spoil(source, target, skip, at):
                     file.write(data)
                 return
             skip -= 1
-        place += 16 + length
     raise lib.Failed("the capture has no such packet")
 
 
+def disorder(source, target):
+    """Puts the second of the first two full packets that follow each other before the first one."""
+    with open(source, "rb") as file:
+        data = file.read()
+    full = [(place, end) for place, end in records(data) if payload_offset(data, place + 16)[1] > 1400]
+    for (place, middle), (second, end) in zip(full, full[1:]):
+        if middle == second:
+            with open(target, "wb") as file:
+                file.write(data[:place] + data[middle:end] + data[place:middle] + data[end:])
+            return
+    raise lib.Failed("the capture has no such packets")
+
+
 def case_judge(lab):
-    """The judge passes a good capture and refuses spoilt ones: data, CRC, header, startup."""
+    """The judge passes a good capture, in whatever order, and refuses spoilt ones: data, CRC, header, startup."""
     if shutil.which("tshark") is None:
         raise lib.Skip("tshark is not installed")
     good = os.path.join(CAPTURES, "rping-3-crc.pcap")
     capture.judge(good)
+    disordered = os.path.join(lab.directory, "disordered.pcap")
+    disorder(os.path.join(CAPTURES, "ib_write_bw-8192-crc.pcap"), disordered)
+    capture.judge(disordered)
     spoilt = os.path.join(lab.directory, "spoilt.pcap")
     for what, skip, at in (("data", 2, 30), ("CRC", 2, 38), ("opcode", 2, 3), ("length", 4, 1), ("startup key", 0, 4)):
         spoil(good, spoilt, skip, at)
