@@ -110,10 +110,33 @@ Rx::Status Rx::resume(Pass& pass) {
 // ---- CRC and markers off
 // -------------------------------------------------------------------------------------------------
 
+// The peer answers a Read in segments of one size, and all that was asked for belongs to the sink, whatever comes
+// first. So the payload of the next segment may be read to its place before its header is there. If the header then
+// says something else, the octets are taken from there again. A Write may go on anywhere, and what stands behind the
+// end of a Send is the program's: they cannot be foreseen.
+SliceResult Rx::foresee(IoSlice* out) const {
+    constexpr SliceResult kNothing{MemoryError::kNone, 0, 0};
+    if (target_ != Target::kReadSink) return kNothing;
+    const OutboundRead& read = qp_.orq_.peek();
+    const std::uint64_t from = offset_ + payload_left_;
+    const std::uint32_t usual = ulpdu_len_ - static_cast<std::uint32_t>(wire::kTaggedHeaderLen);
+    const auto next = static_cast<std::uint32_t>(std::min<std::uint64_t>(usual, read.length - from));
+    if (next < kDirect) return kNothing;
+    const SendWqe& wqe = *qp_.sq_.peek(read.send_index);
+    const SliceResult found = slice_sges(qp_.memory_, qp_.init_.pd, wqe.sges(), wqe.sge_count, from, next,
+                                         access::kLocalWrite, out, kMaxSlices);
+    return found.length == next ? found : kNothing;
+}
+
+// One read brings, in this order: the rest of the payload in progress, to its place; into staging, what stands before
+// the next payload; that one, if its place is foreseen; into staging again, what stands behind it.
 Rx::Status Rx::step_direct(Pass& pass) {
-    std::array<IoSlice, kMaxSlices + 1> io;
+    const std::span<std::byte> staging = pass.rx_staging();
+    std::array<IoSlice, kMaxSlices + 1 + kMaxSlices + 1> io;
     std::uint32_t count = 0;
     std::uint32_t direct = 0;
+    SliceResult foreseen{MemoryError::kNone, 0, 0};
+    std::size_t between = staging.size();
     if (phase_ == Phase::kPayload && large_ && target_ != Target::kNothing) {
         const SliceResult target = slices(io.data(), kMaxSlices);
         if (target.error != MemoryError::kNone) {
@@ -122,14 +145,21 @@ Rx::Status Rx::step_direct(Pass& pass) {
         }
         count = target.count;
         direct = target.length;
+        if (direct == payload_left_) foreseen = foresee(io.data() + count + 1);
     }
-    std::size_t ahead = pass.rx_staging().size();
-    if (direct != 0) {
-        ahead = direct == payload_left_ ? trailer_left_ + kAhead : 0;
+    if (foreseen.count != 0) {
+        between = trailer_left_ + wire::kFpduHeaderLen + wire::kTaggedHeaderLen;
+    } else if (direct != 0) {
+        between = direct == payload_left_ ? trailer_left_ + kAhead : 0;
     } else if (expects_large()) {
-        ahead = (phase_ == Phase::kPayload ? payload_left_ : 0) + trailer_left_ + kAhead;
+        between = (phase_ == Phase::kPayload ? payload_left_ : 0) + trailer_left_ + kAhead;
     }
-    if (ahead != 0) io[count++] = {pass.rx_staging().data(), ahead};
+    if (between != 0) io[count++] = {staging.data(), between};
+    const std::span<const IoSlice> next(io.data() + count, foreseen.count);
+    if (foreseen.count != 0) {
+        count += foreseen.count;
+        io[count++] = {staging.data() + between, kAhead};
+    }
 
     const IoResult result = read(io.data(), count);
     // Staging is never at fault. Octets may be lost with it, so that not even a Terminate can follow.
@@ -137,11 +167,35 @@ Rx::Status Rx::step_direct(Pass& pass) {
     if (result.status != IoStatus::kOk) return ended(result.status);
     const std::size_t to_place = std::min<std::size_t>(result.count, direct);
     if (to_place != 0) placed(static_cast<std::uint32_t>(to_place));
-    const auto staged = pass.rx_staging().first(result.count - to_place);
-    const std::size_t taken = consume_direct(staged, pass);
-    if (!stalled_) return Status::kMoved;
-    carry_.append(staged.subspan(taken));
-    return Status::kStalled;
+    const std::size_t staged = std::min(result.count - to_place, between);
+    consume_staging(staging.first(staged), pass);
+    if (result.count > direct + between) {
+        take_foreseen(next, foreseen.length, result.count - direct - between, staging.subspan(between), pass);
+    }
+    return stalled_ ? Status::kStalled : Status::kMoved;
+}
+
+// `size` octets behind the next header: in `next`, as far as its `length` reaches, then in staging. Behind them staging
+// has room for as many again.
+void Rx::take_foreseen(std::span<const IoSlice> next, std::uint32_t length, std::size_t size,
+                       std::span<std::byte> staging, Pass& pass) {
+    const std::size_t ahead = std::min<std::size_t>(size, length);
+    const std::span<std::byte> behind = staging.first(size - ahead);
+    if (phase_ == Phase::kPayload && target_ == Target::kReadSink && payload_left_ == length) {
+        placed(static_cast<std::uint32_t>(ahead));
+    } else {
+        std::span<std::byte> back = staging.subspan(behind.size(), ahead);
+        for (std::size_t at = 0; at < ahead; at += next.front().length, next = next.subspan(1)) {
+            std::memcpy(back.data() + at, next.front().base, std::min(next.front().length, ahead - at));
+        }
+        consume_staging(back, pass);
+    }
+    consume_staging(behind, pass);
+}
+
+void Rx::consume_staging(std::span<const std::byte> octets, Pass& pass) {
+    const std::size_t taken = stalled_ ? 0 : consume_direct(octets, pass);
+    if (stalled_) carry_.append(octets.subspan(taken));
 }
 
 std::size_t Rx::consume_direct(std::span<const std::byte> octets, Pass& pass) {

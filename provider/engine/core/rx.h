@@ -2,9 +2,10 @@
 // The receiving machine of a QP: takes the stream as it comes, finds the FPDUs, checks each DDP segment and places it.
 //
 // How the stream was cut never changes the result: octets that arrive in staging go through a push parser, and a large
-// payload is read straight to where it belongs, after which the parser stands exactly where it would have stood. With
-// CRC or markers in use a whole FPDU is collected and checked first (RFC 5044 4.4). No pointer into user memory
-// survives a step.
+// payload is read straight to where it belongs, after which the parser stands exactly where it would have stood; of a
+// Read's Response the next payload too, which is taken from there again if its header says something else. With CRC or
+// markers in use a whole FPDU is collected and checked first (RFC 5044 4.4). No pointer into user memory survives a
+// step.
 //
 // So it is with foreign memory; but as soon as the header of a longer FPDU is there, and says nothing out of the
 // ordinary, its owner may collect, check and place the rest itself (step_unread). What it does not place comes the
@@ -77,6 +78,10 @@ class Rx {
 
     // ---- stream to segments. consume_*() returns how many octets it took: all, unless a Send stalls.
     Status step_direct(Pass& pass);
+    SliceResult foresee(IoSlice* out) const;
+    void take_foreseen(std::span<const IoSlice> next, std::uint32_t length, std::size_t size,
+                       std::span<std::byte> staging, Pass& pass);
+    void consume_staging(std::span<const std::byte> octets, Pass& pass);
     std::size_t consume_direct(std::span<const std::byte> octets, Pass& pass);
     std::size_t take_header(std::span<const std::byte> octets);
     std::size_t header_want() const;
