@@ -15,7 +15,7 @@
 
 #include <linux/types.h>
 
-#define SWRNIC_ABI_VERSION 1
+#define SWRNIC_ABI_VERSION 2
 
 /*
  * The device's driver_id in both shims and in the provider's match table: a private value ("swrn"), since the kernel's enum has no
@@ -91,6 +91,8 @@ enum swrnic_down_type {
 #define SWRNIC_CONN_P2P (1u << 4)	 /* A=1: the Initiator's first FPDU is an RTR message (RFC 6581 9.2) */
 #define SWRNIC_CONN_SAME_HOST (1u << 5)	 /* both ends of the stream are on this host */
 #define SWRNIC_CONN_NODELAY (1u << 6)	 /* the socket has TCP_NODELAY already */
+/* With LARGE_FPDU: both ends send messages so that every segment but the first has the largest ULPDU. */
+#define SWRNIC_CONN_SHORT_FIRST (1u << 7)
 
 #define SWRNIC_RTR_SEND (1u << 0)  /* kind B */
 #define SWRNIC_RTR_WRITE (1u << 1) /* kind C */

@@ -66,6 +66,7 @@ static void set_terms(struct swrnic_mpa_params *terms, const struct swr_qp *qp, 
 		terms->large_fpdu = SWRNIC_MPA_LARGE_OFFER;
 	else
 		terms->large_fpdu = SWRNIC_MPA_LARGE_ACCEPT;
+	terms->short_first = 1;
 	terms->p2p = terms->rev >= 2;
 	terms->rtr_kinds = SWRNIC_MPA_RTR_ALL;
 	terms->ird = min_t(u32, param->ird, SWR_MAX_READS);

@@ -76,8 +76,10 @@ int swrnic_mpa_initiate(struct swrnic_mpa *m, const struct swrnic_mpa_params *pa
 		flags |= MPA_FLAG_CRC;
 	if (params->large_fpdu == SWRNIC_MPA_LARGE_OFFER) {
 		flags |= MPA_FLAG_LARGE_FPDU;
-		m->sent_large = 1;
+		if (params->short_first)
+			flags |= MPA_FLAG_SHORT_FIRST_OFFER;
 	}
+	m->sent = flags;
 	/* RFC 6581 9.1: what we can hold and what we want; 9.2: with A every kind that we support. */
 	b.p2p = params->p2p;
 	b.rtr_kinds = m->params.rtr_kinds;
@@ -169,8 +171,10 @@ int swrnic_mpa_accept(struct swrnic_mpa *m, const struct swrnic_mpa_params *para
 		flags |= MPA_FLAG_CRC;
 	if (params->large_fpdu != SWRNIC_MPA_LARGE_NEVER && m->peer.large_fpdu) {
 		flags |= MPA_FLAG_LARGE_FPDU;
-		m->sent_large = 1;
+		if (params->short_first && m->peer.short_first)
+			flags |= MPA_FLAG_SHORT_FIRST_ANSWER;
 	}
+	m->sent = flags;
 	compose_reply(m, flags, &b, private_data, len);
 	step(m, SWRNIC_MPA_IN_ACCEPT);
 	return 0;
@@ -202,8 +206,11 @@ static void settle_flags(struct swrnic_mpa *m)
 		m->flags |= SWRNIC_CONN_MARKERS_TX;
 	if (m->params.markers_wanted)
 		m->flags |= SWRNIC_CONN_MARKERS_RX;
-	if (m->sent_large && m->peer.large_fpdu)
+	if ((m->sent & MPA_FLAG_LARGE_FPDU) && m->peer.large_fpdu) {
 		m->flags |= SWRNIC_CONN_LARGE_FPDU;
+		if ((m->sent & (MPA_FLAG_SHORT_FIRST_OFFER | MPA_FLAG_SHORT_FIRST_ANSWER)) && m->peer.short_first)
+			m->flags |= SWRNIC_CONN_SHORT_FIRST;
+	}
 }
 
 /* RFC 6581 9.1, the Initiator's half. 0: its IRD cannot be raised as far as the Responder needs it. */

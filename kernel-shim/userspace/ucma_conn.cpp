@@ -50,6 +50,7 @@ Startup::Terms terms_of(const Qp& qp, const rdma_ucm_conn_param& conn, bool same
     if (qp.startup.fpdu_mode == SWRNIC_FPDU_64K || (qp.startup.fpdu_mode == SWRNIC_FPDU_AUTO && same_host)) {
         p.large_fpdu = SWRNIC_MPA_LARGE_OFFER;
     }
+    p.short_first = 1;
     p.p2p = p.rev >= 2 ? 1 : 0;
     p.rtr_kinds = SWRNIC_MPA_RTR_ALL;
     p.ird = static_cast<std::uint16_t>(std::min<std::uint32_t>(conn.responder_resources, kMaxReads));  // VERBS-50

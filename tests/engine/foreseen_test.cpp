@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The next payload of a Read's Response is read to its place before its header is there: what comes of it when the
-// header says something else.
+// A payload is read to its place before its header is there, where the place is known: what comes of it when the header
+// says something else.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/messages.h"
 
@@ -36,8 +39,11 @@ struct Outcome {
 // first header comes alone: all else finds a large payload in progress.
 class Story {
   public:
-    explicit Story(unsigned receives = 4) : region_(kLength), received_(receives, Bytes(kUsual)) {
-        EXPECT_TRUE(rig_.start(plain_stream()));
+    explicit Story(unsigned receives = 4, bool short_first = false)
+        : region_(kLength), received_(receives, Bytes(kUsual)) {
+        StreamParameters parameters = plain_stream();
+        parameters.large_fpdu = parameters.short_first = short_first;
+        EXPECT_TRUE(rig_.start(parameters));
         rig_.script.cuts = {kFirst};
         std::vector<Sge> sges;
         for (const std::size_t size : {kUsual / 2, 2 * kUsual + 7, kLength - kUsual / 2 - 2 * kUsual - 7}) {
@@ -141,8 +147,8 @@ class Story {
 
 using Tale = std::function<void(Story&)>;
 
-Outcome told(const Tale& tale, std::size_t most, std::size_t cut = kFirst) {
-    Story story;
+Outcome told(const Tale& tale, bool short_first, std::size_t most, std::size_t cut = kFirst) {
+    Story story(4, short_first);
     tale(story);
     story.rig().script.most = most;
     story.rig().script.cuts = {kFirst, cut};
@@ -186,13 +192,18 @@ const Named kWellFormed[] = {
 TEST(Foreseen, AnythingElseIsTakenFromThereAgain) {
     for (const auto& [name, tale] : kWellFormed) {
         SCOPED_TRACE(name);
-        const Outcome one_by_one = told(tale, 1);
+        const Outcome one_by_one = told(tale, false, 1);
         expect_whole_sink(one_by_one);
         EXPECT_EQ(one_by_one.last, Rx::Status::kAgain);
         ASSERT_FALSE(one_by_one.completions.empty());
         EXPECT_EQ(one_by_one.completions[0], "1 0 " + std::to_string(kLength) + " 0");
         for (const std::size_t most : {kNoLimit, kUsual, kUsual + 14 + 6, kUsual + 40, std::size_t(1999)})
-            EXPECT_TRUE(told(tale, most) == one_by_one) << most;
+            EXPECT_TRUE(told(tale, false, most) == one_by_one) << most;
+        // All of a Response but its first segment would be the largest. What breaks that only harms itself.
+        const Outcome broken = told(tale, true, kNoLimit);
+        expect_whole_sink(broken);
+        EXPECT_EQ(broken.completions, one_by_one.completions);
+        EXPECT_TRUE(broken.received == one_by_one.received);
     }
 }
 
@@ -200,11 +211,11 @@ TEST(Foreseen, AnythingElseIsTakenFromThereAgain) {
 TEST(Foreseen, WhereverTheStreamIsCut) {
     for (const auto& [name, tale] : kWellFormed) {
         SCOPED_TRACE(name);
-        const Outcome one_by_one = told(tale, 1);
+        const Outcome one_by_one = told(tale, false, 1);
         const std::size_t second = wire::fpdu_size(wire::kTaggedHeaderLen + kUsual);
         for (const std::size_t boundary : {second, 2 * second, 3 * second}) {
             for (std::size_t cut = boundary - 8; cut < boundary + 30; ++cut)
-                EXPECT_TRUE(told(tale, kNoLimit, cut) == one_by_one) << cut;
+                EXPECT_TRUE(told(tale, false, kNoLimit, cut) == one_by_one) << cut;
         }
     }
 }
@@ -227,8 +238,8 @@ TEST(Foreseen, FaultsAreWhatTheyWere) {
     };
     for (const auto& [name, tale] : kFaults) {
         SCOPED_TRACE(name);
-        const Outcome one_by_one = told(tale, 1);
-        const Outcome whole = told(tale, kNoLimit);
+        const Outcome one_by_one = told(tale, false, 1);
+        const Outcome whole = told(tale, false, kNoLimit);
         ASSERT_FALSE(whole.events.empty());
         EXPECT_EQ(whole.completions, one_by_one.completions);
         EXPECT_EQ(whole.events, one_by_one.events);
@@ -281,6 +292,238 @@ TEST(Foreseen, AnElementOfTheSinkThatIsGone) {
     for (std::size_t i = 0; i < kUsual / 2; ++i)
         ASSERT_EQ(outcome.sink[0][kGuard + i], pattern(i)) << i;
     EXPECT_EQ(outcome.sink[2], Bytes(outcome.sink[2].size()));
+}
+
+// ---- short first: every segment of a message but the first is the largest
+
+constexpr std::size_t kLargest = wire::kMaxUlpdu - wire::kTaggedHeaderLen;
+constexpr std::size_t kLargestSend = wire::kMaxUlpdu - wire::kUntaggedHeaderLen;
+
+enum class Kind { kWrite, kSend, kRead };
+
+// Two messages of up to `length` octets, told by their segments, to one place each: regions at the same TO, receives,
+// or the sinks of Reads.
+class Messages {
+  public:
+    Messages(Kind kind, std::size_t length, bool short_first = true) : kind_(kind), length_(length) {
+        StreamParameters parameters = plain_stream();
+        parameters.large_fpdu = true;
+        parameters.short_first = short_first;
+        EXPECT_TRUE(rig_.start(parameters));
+        for (Bytes& place : places_) {
+            place.resize(length + 2 * kGuard);
+            const Sge sge{reinterpret_cast<std::uintptr_t>(place.data()) + kGuard, static_cast<std::uint32_t>(length),
+                          kind == Kind::kWrite ? rig_.region(place, kAllRights, kRegionTo)
+                                               : rig_.region(place, access::kLocalWrite)};
+            stags_.push_back(sge.lkey);
+            if (kind == Kind::kRead) {
+                EXPECT_EQ(post(rig_, 1, WrOpcode::kRead, {&sge, 1}), PostResult::kOk);
+            }
+            if (kind == Kind::kSend) {
+                EXPECT_EQ(rig_.qp->post_recv({1, {&sge, 1}}), PostResult::kOk);
+            }
+        }
+        EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
+        if (kind != Kind::kRead) return;
+        const auto requests = ulpdus_of(rig_.script.outbound, false, false);
+        for (std::size_t i = 0; i < places_.size(); ++i)
+            stags_[i] = sink_of(requests.at(i));
+    }
+
+    // Of the message in progress; the last segment ends it.
+    Messages& segment(std::size_t payload, bool last = false) {
+        const std::size_t header = kind_ == Kind::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
+        Bytes ulpdu(header + payload);
+        for (std::size_t i = 0; i < payload; ++i)
+            ulpdu[header + i] = pattern(message_ * 3 + at_ + i);
+        if (kind_ == Kind::kSend) {
+            wire::UntaggedHeader{last,
+                                 wire::rdmap_control(Opcode::kSend),
+                                 0,
+                                 wire::kSendQueue,
+                                 static_cast<std::uint32_t>(message_ + 1),
+                                 static_cast<std::uint32_t>(at_)}
+                .emit(ulpdu.data());
+        } else {
+            const bool write = kind_ == Kind::kWrite;
+            const std::uint64_t to = write ? kRegionTo + kGuard + at_ : at_;
+            wire::TaggedHeader{last, wire::rdmap_control(write ? Opcode::kWrite : Opcode::kReadResponse),
+                               stags_[message_], to}
+                .emit(ulpdu.data());
+        }
+        append_fpdu(rig_.script.inbound, ulpdu, false, false);
+        at_ += payload;
+        if (last) {
+            ++message_;
+            at_ = 0;
+        }
+        return *this;
+    }
+    Messages& go_to(std::size_t message, std::size_t at) {
+        message_ = message;
+        at_ = at;
+        return *this;
+    }
+    Messages& whole() {  // as our own sender cuts it
+        const std::size_t largest = kind_ == Kind::kSend ? kLargestSend : kLargest;
+        for (std::size_t part = length_ % largest; at_ + part < length_; part = largest)
+            segment(part);
+        return segment(length_ - at_, true);
+    }
+
+    void receive(std::size_t most, std::size_t cut) {
+        rig_.script.most = most;
+        rig_.script.cuts = {kFirst, cut};
+        EXPECT_EQ(rig_.receive(), Rx::Status::kAgain);
+        for (std::size_t message = 0; message < places_.size(); ++message) {
+            Bytes expected(length_ + 2 * kGuard);
+            for (std::size_t i = 0; i < length_; ++i)
+                expected[kGuard + i] = pattern(message * 3 + i);
+            EXPECT_TRUE(places_[message] == expected) << "message " << message;
+        }
+        if (kind_ == Kind::kWrite) {
+            EXPECT_EQ(rig_.qp->counters().get(Count::kRxWrites), places_.size());
+            return;
+        }
+        const auto done = rig_.poll(kind_ == Kind::kSend ? rig_.recv_cq : rig_.send_cq);
+        ASSERT_EQ(done.size(), places_.size());
+        for (const WorkCompletion& completion : done) {
+            EXPECT_EQ(completion.status, WcStatus::kSuccess);
+            EXPECT_EQ(completion.byte_len, length_);
+        }
+    }
+    std::span<const std::byte> place(std::size_t message) const {
+        return std::span(places_[message]).subspan(kGuard, length_);
+    }
+    Rig& rig() { return rig_; }
+    std::uint64_t calls() { return rig_.qp->counters().get(Count::kRxCalls); }
+
+  private:
+    Kind kind_;
+    std::size_t length_;
+    Rig rig_;
+    std::array<Bytes, 2> places_;
+    std::vector<std::uint32_t> stags_;
+    std::size_t message_ = 0, at_ = 0;
+};
+
+TEST(ShortFirst, TwoPayloadsComeWithOneCall) {
+    for (const Kind kind : {Kind::kWrite, Kind::kSend, Kind::kRead}) {
+        SCOPED_TRACE(unsigned(kind));
+        Messages messages(kind, 12'000 + 3 * kLargestSend);
+        messages.whole().whole().receive(kNoLimit, kFirst);
+        // 1,000 octets; then of each message two and two; and that there is no more.
+        EXPECT_EQ(messages.calls(), 6u);
+    }
+}
+
+TEST(ShortFirst, HoweverTheStreamIsCut) {
+    for (const Kind kind : {Kind::kWrite, Kind::kSend, Kind::kRead}) {
+        SCOPED_TRACE(unsigned(kind));
+        for (const std::size_t length : {2 * kLargest, 100 + 2 * kLargestSend, 2000 + kLargest, std::size_t(30'000)}) {
+            for (const std::size_t most : {std::size_t(1), std::size_t(1999), std::size_t(70'000)}) {
+                Messages messages(kind, length);
+                messages.whole().whole().receive(most, kFirst);
+            }
+        }
+        const std::size_t header = kind == Kind::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
+        for (const std::size_t boundary : {wire::fpdu_size(header + 2000), wire::fpdu_size(header + 2000) + 64'776}) {
+            for (std::size_t cut = boundary - 8; cut < boundary + 30; ++cut) {
+                Messages messages(kind, 2000 + kLargest + (kind == Kind::kSend ? kLargestSend - kLargest : 0));
+                messages.whole().whole().receive(kNoLimit, cut);
+            }
+        }
+    }
+}
+
+// A peer that does not keep to it gets all its segments to their places. What it may spoil are the next 64 KiB of the
+// same region, receive or sink, where it could write as well; here its own segments come over all that.
+TEST(ShortFirst, APeerThatBreaksItIsUnderstood) {
+    for (const Kind kind : {Kind::kWrite, Kind::kSend, Kind::kRead}) {
+        SCOPED_TRACE(unsigned(kind));
+        Messages messages(kind, 100'000);
+        messages.segment(20'000).segment(30'000).segment(0).segment(30'000).segment(20'000, true);
+        messages.segment(10'000).segment(5).segment(60'000).segment(29'995, true);
+        messages.receive(kNoLimit, kFirst);
+    }
+}
+
+TEST(ShortFirst, APeerThatGoesElsewhereIsUnderstood) {
+    Messages regions(Kind::kWrite, 20'000 + kLargest);
+    regions.segment(20'000).go_to(1, 0).segment(20'000).go_to(0, 20'000).segment(kLargest, true);
+    regions.go_to(1, 20'000).segment(kLargest, true);
+    regions.receive(kNoLimit, wire::fpdu_size(wire::kTaggedHeaderLen + 20'000) + 1000);
+    Messages offsets(Kind::kWrite, 20'000 + 2 * kLargest);
+    offsets.segment(20'000).go_to(0, 20'000 + kLargest).segment(kLargest).go_to(0, 20'000).segment(kLargest, true);
+    offsets.whole().receive(kNoLimit, kFirst);
+}
+
+// Where less than the largest payload has room, nothing is foreseen.
+TEST(ShortFirst, NothingIsForeseenBehindTheEndOfAPlace) {
+    for (const Kind kind : {Kind::kWrite, Kind::kSend}) {
+        SCOPED_TRACE(unsigned(kind));
+        Messages messages(kind, 60'000);
+        messages.segment(20'000).segment(40'000, true).whole().receive(kNoLimit, kFirst);
+    }
+}
+
+// Other peers' messages may end where they like, and what stands behind them is the program's.
+TEST(ShortFirst, WithoutItNothingBehindAMessageIsTouched) {
+    for (const Kind kind : {Kind::kWrite, Kind::kSend}) {
+        SCOPED_TRACE(unsigned(kind));
+        Messages messages(kind, 100'000, false);
+        messages.segment(20'000).segment(100, true).segment(30'000).segment(5, true);
+        messages.rig().script.cuts = {kFirst};
+        EXPECT_EQ(messages.rig().receive(), Rx::Status::kAgain);
+        for (const auto& [message, end] : {std::pair(0u, 20'100u), std::pair(1u, 30'005u)}) {
+            const auto rest = messages.place(message).subspan(end);
+            EXPECT_EQ(messages.place(message)[end - 1], pattern(message * 3 + end - 1));
+            EXPECT_EQ(std::count(rest.begin(), rest.end(), std::byte(0)), std::ptrdiff_t(rest.size()));
+        }
+    }
+}
+
+std::vector<std::pair<std::size_t, bool>> cut_of(WrOpcode opcode, std::size_t length, bool short_first) {
+    Rig rig;
+    StreamParameters parameters = plain_stream();
+    parameters.large_fpdu = true;
+    parameters.short_first = short_first;
+    EXPECT_TRUE(rig.start(parameters));
+    std::vector<std::byte> data(length);
+    for (std::size_t i = 0; i < length; ++i)
+        data[i] = pattern(i);
+    const Sge sge = sge_of(data, rig.region(data, kAllRights));
+    if (opcode == WrOpcode::kRead) {  // the Response to one of the peer's
+        append_fpdu(rig.script.inbound, read_request({1, 0, static_cast<std::uint32_t>(length), sge.lkey, sge.addr}, 1),
+                    false, false);
+        rig.receive();
+    } else {
+        EXPECT_EQ(post(rig, 1, opcode, {&sge, 1}), PostResult::kOk);
+    }
+    EXPECT_EQ(rig.transmit(), Tx::Status::kIdle);
+    std::vector<std::pair<std::size_t, bool>> segments;
+    Bytes all;
+    for (const Bytes& ulpdu : ulpdus_of(rig.script.outbound, false, false)) {
+        const std::size_t header = opcode == WrOpcode::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
+        segments.emplace_back(ulpdu.size() - header, wire::is_last(std::to_integer<std::uint8_t>(ulpdu[0])));
+        all.insert(all.end(), ulpdu.begin() + static_cast<std::ptrdiff_t>(header), ulpdu.end());
+    }
+    EXPECT_TRUE(all == data);
+    return segments;
+}
+
+TEST(ShortFirst, OurOwnMessagesAreCutSo) {
+    using Segments = std::vector<std::pair<std::size_t, bool>>;
+    for (const WrOpcode opcode : {WrOpcode::kWrite, WrOpcode::kSend, WrOpcode::kRead}) {
+        SCOPED_TRACE(unsigned(opcode));
+        const std::size_t largest = opcode == WrOpcode::kSend ? kLargestSend : kLargest;
+        EXPECT_EQ(cut_of(opcode, 9, true), (Segments{{9, true}}));
+        EXPECT_EQ(cut_of(opcode, largest, true), (Segments{{largest, true}}));
+        EXPECT_EQ(cut_of(opcode, largest + 1, true), (Segments{{1, false}, {largest, true}}));
+        EXPECT_EQ(cut_of(opcode, 2 * largest, true), (Segments{{largest, false}, {largest, true}}));
+        EXPECT_EQ(cut_of(opcode, 2 * largest + 7, true), (Segments{{7, false}, {largest, false}, {largest, true}}));
+        EXPECT_EQ(cut_of(opcode, 2 * largest + 7, false), (Segments{{largest, false}, {largest, false}, {7, true}}));
+    }
 }
 
 }  // namespace

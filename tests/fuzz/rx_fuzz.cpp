@@ -31,6 +31,7 @@ class Target {
         parameters_.markers_tx = (settings & 8) != 0;
         parameters_.large_fpdu = (settings & 16) != 0;
         parameters_.p2p = (settings & 32) != 0;
+        parameters_.short_first = parameters_.large_fpdu && (settings & 64) != 0;
         parameters_.rtr = engine::rtr::kWrite;
         for (std::size_t i = 0; i < arena_.size(); ++i)
             arena_[i] = pattern(i);

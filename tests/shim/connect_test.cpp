@@ -60,6 +60,7 @@ TEST(Connect, BothSidesAndTheirParameters) {
         EXPECT_NE(side->connected.flags & SWRNIC_CONN_SAME_HOST, 0);
         EXPECT_NE(side->connected.flags & SWRNIC_CONN_P2P, 0);
         EXPECT_NE(side->connected.flags & SWRNIC_CONN_LARGE_FPDU, 0);
+        EXPECT_NE(side->connected.flags & SWRNIC_CONN_SHORT_FIRST, 0);
         EXPECT_EQ(side->connected.flags & SWRNIC_CONN_CRC, 0) << "one host: not asked for";
         EXPECT_EQ(side->connected.mpa_rev, 2);
         EXPECT_EQ(side->connected.terminate, 0);
@@ -94,7 +95,7 @@ TEST(Connect, CrcIsAskedForWhenTheQpSaysSo) {
     EXPECT_EQ(pair.asked.param.conn.responder_resources, 128) << "revision 1 shows the maxima (VERBS-51)";
     for (const Side* side : {&pair.active, &pair.passive}) {
         EXPECT_NE(side->connected.flags & SWRNIC_CONN_CRC, 0);
-        EXPECT_EQ(side->connected.flags & (SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_P2P), 0);
+        EXPECT_EQ(side->connected.flags & (SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_SHORT_FIRST | SWRNIC_CONN_P2P), 0);
         EXPECT_EQ(side->connected.mpa_rev, 1);
     }
 }

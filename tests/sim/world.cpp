@@ -65,6 +65,7 @@ void World::connect() {
         mine.ird = static_cast<std::uint16_t>(rng_.pick<std::uint64_t>({0, 1, 2, 4, 16}));
     }
     parameters_[1].large_fpdu = parameters_[0].large_fpdu;
+    parameters_[0].short_first = parameters_[1].short_first = parameters_[0].large_fpdu && rng_.chance(50);
     parameters_[1].p2p = parameters_[0].p2p;
     if (parameters_[0].p2p) {
         parameters_[0].rtr = rng_.pick<std::uint8_t>({rtr::kSend, rtr::kWrite, rtr::kRead});

@@ -188,9 +188,9 @@ bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameter
     fault_ = std::make_unique<Fault>();                       // now: a fault may be that there is no memory
     orq_.resize(std::max<std::uint32_t>(parameters.ord, 1));  // an RTR by Read is allowed one whatever the ORD (MPA-51)
     const bool bypass = transport->may_be_bypassed();
-    rx_.start(parameters.crc, parameters.markers_rx,
+    rx_.start(parameters.crc, parameters.markers_rx, parameters.short_first,
               !parameters.initiator && parameters.p2p && (parameters.rtr & rtr::kSend) != 0, bypass);
-    tx_.start(parameters.crc, parameters.markers_tx, parameters.large_fpdu,
+    tx_.start(parameters.crc, parameters.markers_tx, parameters.large_fpdu, parameters.short_first,
               parameters.initiator && parameters.terminate == 0 ? parameters.rtr : 0, bypass);
     fenced_ = !parameters.initiator;
     {

@@ -21,16 +21,17 @@ constexpr std::uint8_t octet(std::byte b) {
 
 }  // namespace
 
-void Rx::start(bool crc, bool markers, bool rtr_send, bool bypass) {
+void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool bypass) {
     framed_ = crc || markers || qp_.memory_.foreign() != nullptr;
     crc_ = crc;
     markers_ = markers;
+    short_first_ = short_first;
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
     stalled_ = large_ = false;
     last_ = true;
-    starts_large_ = 0;
+    recent_large_ = 0;
     phase_ = Phase::kHeader;
     header_have_ = 0;
     msn_ = {1, 1, 1};
@@ -60,9 +61,9 @@ Rx::Status Rx::ended(IoStatus status) const {
     return Status::kBroken;  // a FIN inside an FPDU is MPA error 1 (RFC 5044 8)
 }
 
-// Of the next segment. The last one of a message says little: a message of 64 KiB ends in a small one.
+// Of the next segment. One of a message's ends says little: of 64 KiB one segment is small.
 bool Rx::expects_large() const {
-    return last_ ? starts_large_ != 0 : large_;
+    return last_ ? recent_large_ != 0 : large_ || largest_follows();
 }
 
 std::uint32_t Rx::large_left() const {
@@ -110,22 +111,39 @@ Rx::Status Rx::resume(Pass& pass) {
 // ---- CRC and markers off
 // -------------------------------------------------------------------------------------------------
 
-// The peer answers a Read in segments of one size, and all that was asked for belongs to the sink, whatever comes
-// first. So the payload of the next segment may be read to its place before its header is there. If the header then
-// says something else, the octets are taken from there again. A Write may go on anywhere, and what stands behind the
-// end of a Send is the program's: they cannot be foreseen.
-SliceResult Rx::foresee(IoSlice* out) const {
-    constexpr SliceResult kNothing{MemoryError::kNone, 0, 0};
-    if (target_ != Target::kReadSink) return kNothing;
-    const OutboundRead& read = qp_.orq_.peek();
-    const std::uint64_t from = offset_ + payload_left_;
-    const std::uint32_t usual = ulpdu_len_ - static_cast<std::uint32_t>(wire::kTaggedHeaderLen);
-    const auto next = static_cast<std::uint32_t>(std::min<std::uint64_t>(usual, read.length - from));
-    if (next < kDirect) return kNothing;
-    const SendWqe& wqe = *qp_.sq_.peek(read.send_index);
-    const SliceResult found = slice_sges(qp_.memory_, qp_.init_.pd, wqe.sges(), wqe.sge_count, from, next,
-                                         access::kLocalWrite, out, kMaxSlices);
-    return found.length == next ? found : kNothing;
+// The payload of the next segment, as far as its place is known before its header is there.
+struct Rx::Foreseen {
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+    std::uint32_t stag = 0;
+    Target target = Target::kNothing;
+    std::span<const IoSlice> slices;
+};
+
+// Where the first segment of a message alone may be short, the one behind a segment that is not the last is the
+// largest. Other peers cut as they like; but all that a Read asked for belongs to its sink, and they will cut its
+// Response into equals. If the header says something else after all, the octets are taken from there again.
+Rx::Foreseen Rx::foresee(IoSlice* out) const {
+    if (last_ || target_ == Target::kNothing) return {};
+    Foreseen next;
+    next.target = target_;
+    next.stag = stag_;
+    next.offset = offset_ + payload_left_;
+    const bool tagged = target_ != Target::kReceive;
+    next.length = tagged ? wire::max_tagged_payload(wire::kMaxUlpdu) : wire::max_untagged_payload(wire::kMaxUlpdu);
+    if (!short_first_) {
+        if (target_ != Target::kReadSink) return {};
+        next.length = ulpdu_len_ - static_cast<std::uint32_t>(wire::kTaggedHeaderLen);
+    }
+    if (target_ == Target::kReadSink) {
+        next.length =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, qp_.orq_.peek().length - next.offset));
+    }
+    if (next.length < kDirect) return {};
+    const SliceResult found = slices(out, next.offset, next.length);
+    if (found.length != next.length) return {};
+    next.slices = {out, found.count};
+    return next;
 }
 
 // One read brings, in this order: the rest of the payload in progress, to its place; into staging, what stands before
@@ -135,29 +153,29 @@ Rx::Status Rx::step_direct(Pass& pass) {
     std::array<IoSlice, kMaxSlices + 1 + kMaxSlices + 1> io;
     std::uint32_t count = 0;
     std::uint32_t direct = 0;
-    SliceResult foreseen{MemoryError::kNone, 0, 0};
+    Foreseen next;
     std::size_t between = staging.size();
-    if (phase_ == Phase::kPayload && large_ && target_ != Target::kNothing) {
-        const SliceResult target = slices(io.data(), kMaxSlices);
+    if (phase_ == Phase::kPayload && (large_ || largest_follows()) && target_ != Target::kNothing) {
+        const SliceResult target = slices(io.data(), offset_, payload_left_);
         if (target.error != MemoryError::kNone) {
             sink_lost();
             return Status::kMoved;
         }
         count = target.count;
         direct = target.length;
-        if (direct == payload_left_) foreseen = foresee(io.data() + count + 1);
+        if (direct == payload_left_) next = foresee(io.data() + count + 1);
     }
-    if (foreseen.count != 0) {
-        between = trailer_left_ + wire::kFpduHeaderLen + wire::kTaggedHeaderLen;
+    if (next.length != 0) {
+        const bool tagged = target_ != Target::kReceive;
+        between = trailer_left_ + wire::kFpduHeaderLen + (tagged ? wire::kTaggedHeaderLen : wire::kUntaggedHeaderLen);
     } else if (direct != 0) {
         between = direct == payload_left_ ? trailer_left_ + kAhead : 0;
     } else if (expects_large()) {
         between = (phase_ == Phase::kPayload ? payload_left_ : 0) + trailer_left_ + kAhead;
     }
     if (between != 0) io[count++] = {staging.data(), between};
-    const std::span<const IoSlice> next(io.data() + count, foreseen.count);
-    if (foreseen.count != 0) {
-        count += foreseen.count;
+    if (next.length != 0) {
+        count += static_cast<std::uint32_t>(next.slices.size());
         io[count++] = {staging.data() + between, kAhead};
     }
 
@@ -170,23 +188,26 @@ Rx::Status Rx::step_direct(Pass& pass) {
     const std::size_t staged = std::min(result.count - to_place, between);
     consume_staging(staging.first(staged), pass);
     if (result.count > direct + between) {
-        take_foreseen(next, foreseen.length, result.count - direct - between, staging.subspan(between), pass);
+        take_foreseen(next, result.count - direct - between, staging.subspan(between), pass);
     }
     return stalled_ ? Status::kStalled : Status::kMoved;
 }
 
-// `size` octets behind the next header: in `next`, as far as its `length` reaches, then in staging. Behind them staging
-// has room for as many again.
-void Rx::take_foreseen(std::span<const IoSlice> next, std::uint32_t length, std::size_t size,
-                       std::span<std::byte> staging, Pass& pass) {
-    const std::size_t ahead = std::min<std::size_t>(size, length);
+// `size` octets behind the next header: in the slices that were foreseen, as far as they reach, then in staging. Behind
+// them staging has room for as many again.
+void Rx::take_foreseen(const Foreseen& next, std::size_t size, std::span<std::byte> staging, Pass& pass) {
+    const std::size_t ahead = std::min<std::size_t>(size, next.length);
     const std::span<std::byte> behind = staging.first(size - ahead);
-    if (phase_ == Phase::kPayload && target_ == Target::kReadSink && payload_left_ == length) {
+    if (phase_ == Phase::kPayload && target_ == next.target && stag_ == next.stag && offset_ == next.offset &&
+        payload_left_ == next.length) {
         placed(static_cast<std::uint32_t>(ahead));
     } else {
-        std::span<std::byte> back = staging.subspan(behind.size(), ahead);
-        for (std::size_t at = 0; at < ahead; at += next.front().length, next = next.subspan(1)) {
-            std::memcpy(back.data() + at, next.front().base, std::min(next.front().length, ahead - at));
+        const std::span<std::byte> back = staging.subspan(behind.size(), ahead);
+        std::size_t at = 0;
+        for (const IoSlice& slice : next.slices) {
+            const std::size_t part = std::min(slice.length, ahead - at);
+            std::memcpy(back.data() + at, slice.base, part);
+            at += part;
         }
         consume_staging(back, pass);
     }
@@ -318,7 +339,8 @@ Rx::Status Rx::consume_staged(std::span<std::byte> staged, Pass& pass) {
 // The FPDU in frame_, of `size` octets, has begun; the rest of it has not been read.
 Rx::Status Rx::step_unread(std::size_t size, Pass& pass) {
     if (qp_.transport_->take_drained()) return Status::kAgain;
-    const std::size_t room = size >= kDirect ? size - frame_.size() + kAhead : kUnreadRun;
+    const bool large = size >= kDirect || largest_follows();
+    const std::size_t room = large ? size - frame_.size() + kAhead : kUnreadRun;
     const std::span<std::byte> rest = pass.rx_staging().first(room);
     const ForeignMemory::Begun begun{frame_.octets(), wire::kFpduHeaderLen + ulpdu_len_ - payload_left_, target_name(),
                                      payload_left_, !last_};

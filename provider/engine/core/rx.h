@@ -2,8 +2,8 @@
 // The receiving machine of a QP: takes the stream as it comes, finds the FPDUs, checks each DDP segment and places it.
 //
 // How the stream was cut never changes the result: octets that arrive in staging go through a push parser, and a large
-// payload is read straight to where it belongs, after which the parser stands exactly where it would have stood; of a
-// Read's Response the next payload too, which is taken from there again if its header says something else. With CRC or
+// payload is read straight to where it belongs, after which the parser stands exactly where it would have stood; so is
+// the next one, if its place is foreseen, and taken from there again if its header says something else. With CRC or
 // markers in use a whole FPDU is collected and checked first (RFC 5044 4.4). No pointer into user memory survives a
 // step.
 //
@@ -44,7 +44,7 @@ class Rx {
 
     explicit Rx(Qp& qp) : qp_(qp) {}
     // rtr_send: the first FPDU may be an RTR by Send, which consumes no receive. bypass: the transport allows it.
-    void start(bool crc, bool markers, bool rtr_send, bool bypass);
+    void start(bool crc, bool markers, bool short_first, bool rtr_send, bool bypass);
 
     // One read of the stream at most.
     Status step(const RxGuard& guard, Pass& pass);
@@ -70,7 +70,7 @@ class Rx {
     // What is read before the header of a payload that shall be read to its place: the header, and what may stand
     // before it of small FPDUs.
     static constexpr std::size_t kAhead = 1024;
-    static constexpr unsigned kRecentStarts = 3;  // of two messages, a bit each
+    static constexpr unsigned kRecent = 3;  // two messages, a bit each
     // Past the transport: payloads that are worth a call of their own, and what is taken at once of FPDUs that are not
     // large.
     static constexpr std::uint32_t kUnread = 512;
@@ -78,9 +78,9 @@ class Rx {
 
     // ---- stream to segments. consume_*() returns how many octets it took: all, unless a Send stalls.
     Status step_direct(Pass& pass);
-    SliceResult foresee(IoSlice* out) const;
-    void take_foreseen(std::span<const IoSlice> next, std::uint32_t length, std::size_t size,
-                       std::span<std::byte> staging, Pass& pass);
+    struct Foreseen;
+    Foreseen foresee(IoSlice* out) const;
+    void take_foreseen(const Foreseen& next, std::size_t size, std::span<std::byte> staging, Pass& pass);
     void consume_staging(std::span<const std::byte> octets, Pass& pass);
     std::size_t consume_direct(std::span<const std::byte> octets, Pass& pass);
     std::size_t take_header(std::span<const std::byte> octets);
@@ -104,9 +104,11 @@ class Rx {
     // Before the header of a segment is looked at, whose payload or FPDU has so many octets.
     void note_size(std::size_t octets) {
         large_ = octets >= kDirect;
-        if (last_) starts_large_ = (starts_large_ << 1 | static_cast<unsigned>(large_)) & kRecentStarts;
+        recent_large_ = ((last_ ? recent_large_ << 1 : recent_large_) | static_cast<unsigned>(large_)) & kRecent;
     }
     bool expects_large() const;
+    // Behind the segment in progress.
+    bool largest_follows() const { return short_first_ && !last_; }
 
     // ---- one segment (rx_segment.cpp). `header` holds the ULPDU's first octets: all headers, or the whole ULPDU if it
     // is shorter.
@@ -119,7 +121,7 @@ class Rx {
     Verdict begin_send(const wire::UntaggedHeader& untagged, Header header);
     Verdict begin_read_request(const wire::UntaggedHeader& untagged, Header header);
     Verdict check_read_source(Header header);
-    SliceResult slices(IoSlice* out, std::uint32_t room) const;
+    SliceResult slices(IoSlice* out, std::uint64_t offset, std::uint32_t length) const;
     Verdict find_target();
     bool place(std::span<const std::byte> payload);
     bool place_anew(std::span<const std::byte> payload);
@@ -138,15 +140,16 @@ class Rx {
     Qp& qp_;
     bool framed_ = false;  // CRC, markers or foreign memory: whole FPDUs only
     bool crc_ = false, markers_ = false;
-    bool bypass_ = false;      // foreign memory may take the payload from the stream itself
-    bool foreseeing_ = false;  // the header is looked at before the FPDU has come: nothing is said of it
-    bool refused_ = false;     // the FPDU in frame_ could not be placed unread
-    bool rtr_send_ = false;    // the first FPDU may be an RTR by Send, which no receive is consumed for
+    bool short_first_ = false;  // all segments of a message but the first have the largest ULPDU
+    bool bypass_ = false;       // foreign memory may take the payload from the stream itself
+    bool foreseeing_ = false;   // the header is looked at before the FPDU has come: nothing is said of it
+    bool refused_ = false;      // the FPDU in frame_ could not be placed unread
+    bool rtr_send_ = false;     // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;
     bool stalled_ = false;
     std::uint64_t stalls_ = 0;
     bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place
-    unsigned starts_large_ = 0;  // whether the last messages began with a large segment
+    unsigned recent_large_ = 0;  // whether the last messages had large segments
 
     Phase phase_ = Phase::kHeader;
     std::uint32_t header_have_ = 0;

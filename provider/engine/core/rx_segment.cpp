@@ -209,26 +209,25 @@ Rx::Verdict Rx::check_read_source(Header header) {
 // ---- placement
 // -----------------------------------------------------------------------------------------------------------
 
-// Where the rest of the payload goes, looked up anew each time.
-SliceResult Rx::slices(IoSlice* out, std::uint32_t room) const {
+// Where `length` octets go from `offset` on, TO or MO or offset into the Read's sink: looked up anew each time.
+SliceResult Rx::slices(IoSlice* out, std::uint64_t offset, std::uint32_t length) const {
     const std::uint32_t pd = qp_.init_.pd;
     switch (target_) {
         case Target::kRegion: {
-            const MemoryView view =
-                qp_.memory_.look_up(pd, stag_, offset_, payload_left_, access::kRemoteWrite, qp_.init_.qpn);
+            const MemoryView view = qp_.memory_.look_up(pd, stag_, offset, length, access::kRemoteWrite, qp_.init_.qpn);
             if (view.error != MemoryError::kNone) return {view.error, 0, 0};
-            out[0] = {view.data, payload_left_};
-            return {MemoryError::kNone, 1, payload_left_};
+            out[0] = {view.data, length};
+            return {MemoryError::kNone, 1, length};
         }
         case Target::kReceive: {
             const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
-            return slice_sges(qp_.memory_, qp_.receive_pd(), wqe.sges(), wqe.sge_count, offset_, payload_left_,
-                              access::kLocalWrite, out, room);
+            return slice_sges(qp_.memory_, qp_.receive_pd(), wqe.sges(), wqe.sge_count, offset, length,
+                              access::kLocalWrite, out, kMaxSlices);
         }
         case Target::kReadSink: {
             const SendWqe& wqe = *qp_.sq_.peek(qp_.orq_.peek().send_index);
-            return slice_sges(qp_.memory_, pd, wqe.sges(), wqe.sge_count, offset_, payload_left_, access::kLocalWrite,
-                              out, room);
+            return slice_sges(qp_.memory_, pd, wqe.sges(), wqe.sge_count, offset, length, access::kLocalWrite, out,
+                              kMaxSlices);
         }
         case Target::kNothing:
             break;
@@ -239,7 +238,7 @@ SliceResult Rx::slices(IoSlice* out, std::uint32_t room) const {
 // The whole rest of the payload has its place, or the segment is refused.
 Rx::Verdict Rx::find_target() {
     std::array<IoSlice, kMaxSlices> io;
-    const SliceResult where = slices(io.data(), kMaxSlices);
+    const SliceResult where = slices(io.data(), offset_, payload_left_);
     if (where.error == MemoryError::kForeign) return Verdict::kAccept;  // found out when it is placed
     if (where.error != MemoryError::kNone) {
         sink_lost();
@@ -266,7 +265,7 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
     }
     while (!payload.empty()) {
         std::array<IoSlice, kMaxSlices> io;
-        const SliceResult where = slices(io.data(), kMaxSlices);
+        const SliceResult where = slices(io.data(), offset_, payload_left_);
         if (where.error != MemoryError::kNone || where.count == 0) {
             sink_lost();
             return false;

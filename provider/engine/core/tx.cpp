@@ -23,12 +23,13 @@ std::size_t packet_size(std::uint32_t emss) {
 
 }  // namespace
 
-void Tx::start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool bypass) {
+void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::uint8_t rtr, bool bypass) {
     staged_ = crc || markers || qp_.memory_.foreign() != nullptr;
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     crc_ = crc;
     markers_ = markers;
     large_ = large_fpdu;
+    short_first_ = short_first;
     staging_ = PassPool::kLeastTxStaging;
     cursor_ = Cursor{};
     cursor_.rtr = rtr;

@@ -45,7 +45,7 @@ class Tx {
 
     explicit Tx(Qp& qp) : qp_(qp) {}
     // bypass: the transport allows it.
-    void start(bool crc, bool markers, bool large_fpdu, std::uint8_t rtr, bool bypass);
+    void start(bool crc, bool markers, bool large_fpdu, bool short_first, std::uint8_t rtr, bool bypass);
 
     // A packet costs the kernel much the same however full it is.
     enum class Tail : std::uint8_t {
@@ -93,6 +93,7 @@ class Tx {
 
     bool plan(const Cursor& at, Plan& out);
     bool plan_message(const Cursor& at, Plan& out);
+    std::uint32_t cut(std::uint32_t left, std::uint32_t room) const;
     bool request_may_start(const Cursor& at);
     bool response_may_start(const Cursor& at);
     // Raise the fault, unless `at` is ahead of what the transport has: then what comes before goes out first, and the
@@ -129,7 +130,7 @@ class Tx {
 
     Qp& qp_;
     bool staged_ = false;  // CRC, markers or foreign memory
-    bool crc_ = false, markers_ = false, large_ = false;
+    bool crc_ = false, markers_ = false, large_ = false, short_first_ = false;
     bool bypass_ = false;  // foreign memory sends the payload itself
     std::uint32_t mulpdu_ = 0;
     std::size_t staging_ = PassPool::kLeastTxStaging;  // octets, for the next step

@@ -66,7 +66,7 @@ bool Tx::plan_message(const Cursor& at, Plan& out) {
     }
     if (response) {
         const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
-        out = {Kind::kResponse, std::min(request.size - at.response_offset, wire::max_tagged_payload(mulpdu_))};
+        out = {Kind::kResponse, cut(request.size - at.response_offset, wire::max_tagged_payload(mulpdu_))};
         return true;
     }
     const SendWqe& wqe = *qp_.sq_.peek(at.request);
@@ -76,8 +76,15 @@ bool Tx::plan_message(const Cursor& at, Plan& out) {
     }
     const bool tagged = wqe.opcode == WrOpcode::kWrite;
     const std::uint32_t room = tagged ? wire::max_tagged_payload(mulpdu_) : wire::max_untagged_payload(mulpdu_);
-    out = {Kind::kRequest, std::min(wqe.length - at.offset, room)};
+    out = {Kind::kRequest, cut(wqe.length - at.offset, room)};
     return true;
+}
+
+// Payload of the next segment, of `left` octets of the message. Short first: then the receiver can foresee all others.
+std::uint32_t Tx::cut(std::uint32_t left, std::uint32_t room) const {
+    if (left <= room) return left;
+    const std::uint32_t over = short_first_ ? left % room : 0;
+    return over != 0 ? over : room;
 }
 
 bool Tx::request_may_start(const Cursor& at) {

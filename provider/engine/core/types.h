@@ -153,6 +153,7 @@ struct StreamParameters {
     bool crc;
     bool markers_tx, markers_rx;
     bool large_fpdu;         // ULPDUs up to 64768 octets whatever the EMSS
+    bool short_first;        // with large_fpdu: every segment of a message but the first has the largest ULPDU
     bool p2p;                // the Initiator's first FPDU is an RTR message
     std::uint8_t rtr;        // SWRNIC_RTR_*: the kind to send (Initiator) or the kinds that may come (Responder)
     std::uint8_t terminate;  // not 0: send Terminate 2/0/this and close
