@@ -12,8 +12,7 @@
 #define MPA_FLAG_ENHANCED 0x10 /* a reserved bit below revision 2 */
 /* A reserved bit, 0 by the RFCs. siw uses it as we do; see docs/EXCEPTIONS.md. */
 #define MPA_FLAG_LARGE_FPDU 0x08
-/* Reserved bits that are ours alone. siw repeats in its Reply what the Request said: so the answer is another bit than the offer.
- */
+/* Reserved bits, ours alone. siw repeats a Request's bits in its Reply: so the answer is another bit than the offer. */
 #define MPA_FLAG_SHORT_FIRST_OFFER 0x04
 #define MPA_FLAG_SHORT_FIRST_ANSWER 0x02
 
