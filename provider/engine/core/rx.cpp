@@ -115,6 +115,7 @@ Rx::Status Rx::resume(Pass& pass) {
 struct Rx::Foreseen {
     std::uint64_t offset = 0;
     std::uint32_t length = 0;
+    std::size_t header_len = 0;  // of the segment's headers, before it
     std::uint32_t stag = 0;
     Target target = Target::kNothing;
     std::span<const IoSlice> slices;
@@ -130,10 +131,11 @@ Rx::Foreseen Rx::foresee(IoSlice* out) const {
     next.stag = stag_;
     next.offset = offset_ + payload_left_;
     const bool tagged = target_ != Target::kReceive;
+    next.header_len = tagged ? wire::kTaggedHeaderLen : wire::kUntaggedHeaderLen;
     next.length = tagged ? wire::max_tagged_payload(wire::kMaxUlpdu) : wire::max_untagged_payload(wire::kMaxUlpdu);
     if (!short_first_) {
         if (target_ != Target::kReadSink) return {};
-        next.length = ulpdu_len_ - static_cast<std::uint32_t>(wire::kTaggedHeaderLen);
+        next.length = ulpdu_len_ - static_cast<std::uint32_t>(next.header_len);
     }
     if (target_ == Target::kReadSink) {
         next.length =
@@ -166,8 +168,7 @@ Rx::Status Rx::step_direct(Pass& pass) {
         if (direct == payload_left_) next = foresee(io.data() + count + 1);
     }
     if (next.length != 0) {
-        const bool tagged = target_ != Target::kReceive;
-        between = trailer_left_ + wire::kFpduHeaderLen + (tagged ? wire::kTaggedHeaderLen : wire::kUntaggedHeaderLen);
+        between = trailer_left_ + wire::kFpduHeaderLen + next.header_len;
     } else if (direct != 0) {
         between = direct == payload_left_ ? trailer_left_ + kAhead : 0;
     } else if (expects_large()) {
