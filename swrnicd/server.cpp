@@ -67,7 +67,7 @@ std::unique_ptr<Server> Server::create(const Config& config, const std::string& 
     }
     const engine::EngineOptions options{.user_timeout = config.timeout,
                                         .rnr_timeout = config.rnr_timeout,
-                                        .looks_on = false,  // this process goes before others: it would not yield
+                                        .gives_way = false,  // this process goes before others
                                         .counters = &server->statistics_->engine(),
                                         .trace = server->trace_.get(),
                                         .memory = &server->memory_};

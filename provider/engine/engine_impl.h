@@ -21,6 +21,7 @@
 #include "engine/cycles.h"
 #include "engine/driven_qp.h"
 #include "engine/engine.h"
+#include "engine/placement.h"
 #include "engine/ready_queue.h"
 #include "engine/sys.h"
 #include "engine/tcp_transport.h"
@@ -152,12 +153,14 @@ class Engine::Impl {
     std::atomic<std::uint64_t> arm_epoch_{0};      // req_notify calls: somebody is about to sleep
     std::atomic<std::uint64_t> poll_epoch_{0};     // empty polls and req_notify calls: ends every deferral
     std::atomic<std::int64_t> deferred_at_{0};     // cycles; the last post that was left for somebody else to flush
+    std::atomic<int> posted_on_{-1};               // the processor of the last post that was flushed at once
     // By the thread.
     alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread stood back, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
     std::uint32_t looks_inside_ = 0;                                // since a poll ended
     std::uint32_t stand_back_for_ = 1;                              // how long, in units of the shortest time
     bool waits_shortly_ = false;                                    // the thread, the last time
+    Placement placement_;
     std::int64_t respite_ = 0;        // cycles; how long it did not look on, the last time
     std::int64_t looks_on_from_ = 0;  // cycles; it does not look on before
 

@@ -117,6 +117,9 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     }
     qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
     qp.flushed_octets.store(posted, std::memory_order_relaxed);
+    // Written only if it is news: the thread reads it in each turn.
+    if (const int here = sched_getcpu(); here != posted_on_.load(std::memory_order_relaxed))
+        posted_on_.store(here, std::memory_order_relaxed);
     Pass pass = passes.begin();
     drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kHold);
     deliver(pass);
@@ -302,6 +305,10 @@ void Engine::Impl::run() {
         run_timers(pass);
         deliver(pass);
         report();
+        if (!options.gives_way) continue;
+        const int here = sched_getcpu();
+        if (placement_.should_leave(here, posted_on_.load(std::memory_order_relaxed), seen_arms_))
+            leave_processor(here);
     }
 }
 
@@ -393,7 +400,7 @@ bool Engine::Impl::wait(Events& events, int& count) {
     polled_meanwhile_ = false;
     if (look_for_poller()) return stand_back();
     const std::int64_t begin = cycles();
-    if (!options.looks_on || !waits_shortly_ || !look_on(events, count)) sleep(events, count);
+    if (!options.gives_way || !waits_shortly_ || !look_on(events, count)) sleep(events, count);
     waits_shortly_ = static_cast<std::uint64_t>(cycles() - begin) < kShortWait;
     for (int i = 0; i < count; ++i) {
         if (events[static_cast<std::size_t>(i)].data.u64 == kControlEvent) return true;

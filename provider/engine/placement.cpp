@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/placement.h"
+
+#include <sched.h>
+
+namespace swrnic::engine {
+
+namespace {
+
+// Turns in a row. To leave takes as long as some messages; where it does not last, it is seldom tried.
+constexpr std::uint32_t kTogether = 32;
+constexpr std::uint32_t kTogetherAgain = 1024;
+
+}  // namespace
+
+bool Placement::should_leave(int here, int poster, std::uint64_t arms) {
+    together_ = here == poster && arms == arms_ ? together_ + 1 : 0;
+    arms_ = arms;
+    if (together_ < (left_before_ ? kTogetherAgain : kTogether)) return false;
+    together_ = 0;
+    left_before_ = true;
+    return true;
+}
+
+void leave_processor(int processor) {
+    cpu_set_t allowed;
+    if (processor < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(static_cast<std::size_t>(processor), &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+}  // namespace swrnic::engine
