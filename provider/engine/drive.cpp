@@ -69,14 +69,15 @@ void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, s
     qp.rests_until.store(now + cycles_in(rest), std::memory_order_relaxed);
 }
 
-void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
+bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
+    bool wakes = false;
     qp.rx_due = true;
     do {
         RxGuard guard(qp.rx_lock(), std::try_to_lock);
-        if (!guard.owns()) return;  // the holder sees rx_due
+        if (!guard.owns()) return wakes;  // the holder sees rx_due
         qp.rx_due = false;
         auto* transport = static_cast<TcpTransport*>(qp.transport(guard));
-        if (transport == nullptr) return;
+        if (transport == nullptr) return wakes;
         transport->begin_turn();
         const std::uint64_t fpdus = qp.counters().get(Count::kRxFpdus);
         Rx::Status status = Rx::Status::kMoved;
@@ -96,12 +97,13 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
             // The mark first, then the look: a receive posted meanwhile either is seen here or sees the mark.
             if (qp.has_receives()) qp.rx_due = true;
         }
+        wakes = qp.take_wake(guard) || wakes;
         guard.unlock();
         switch (status) {
             case Rx::Status::kMoved:  // more to come, after the others
                 qp.rx_due = true;
-                schedule(qp);
-                return;
+                schedule(qp, kToReceive);
+                return wakes;
             case Rx::Status::kStalled:
                 arm_timer(qp, qp.stalled_since + Clock::duration(options.rnr_timeout).count());
                 break;
@@ -110,9 +112,10 @@ void Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
             case Rx::Status::kEof:
             case Rx::Status::kBroken:
                 rx_ended(qp, pass, status);
-                return;
+                return wakes;
         }
     } while (qp.rx_due);  // not taken: if the lock is taken meanwhile, the holder must see it
+    return wakes;
 }
 
 void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
@@ -129,8 +132,10 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
         Tx::Status status = Tx::Status::kMoved;
         for (int i = 0; i < kTxBudget && status == Tx::Status::kMoved; ++i)
             status = qp.transmit(guard, pass, tail);
-        if (status == Tx::Status::kBlocked && static_cast<TcpTransport*>(qp.transport(guard))->note_blocked())
+        if (status == Tx::Status::kBlocked && static_cast<TcpTransport*>(qp.transport(guard))->note_blocked()) {
+            ask_for_room(qp);
             status = Tx::Status::kMoved;
+        }
         if (status == Tx::Status::kLast ||
             (status == Tx::Status::kIdle && qp.state() == QpState::kSqd && qp.tx().is_done(guard))) {
             if (Transport* transport = qp.transport(guard); transport != nullptr && !qp.fin_sent.exchange(true)) {
@@ -152,7 +157,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
             case Tx::Status::kMoved:
             case Tx::Status::kWaiting:
                 qp.tx_due = true;
-                schedule(qp);
+                schedule(qp, kToSend);
                 return;
             case Tx::Status::kBlocked:
                 if (qp.has_fault() && qp.must_end_by == 0) {
@@ -161,7 +166,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
                 }
                 break;
             case Tx::Status::kHeld:  // by who comes next: behind more of its kind, or alone
-                schedule(qp);
+                schedule(qp, kToSend);
                 break;
             case Tx::Status::kIdle:
                 break;

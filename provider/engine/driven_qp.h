@@ -20,6 +20,10 @@ inline std::int64_t ticks(Time time) {
     return time.time_since_epoch().count();
 }
 
+// Why a driver must look at a QP: bits. What is posted stands in cache lines of its poster, who is at it just when
+// something comes in: who only receives leaves them alone.
+enum Reason : unsigned { kToReceive = 1, kToSend = 2 };
+
 struct DrivenQp final : Qp {
     using Qp::Qp;
 
@@ -42,7 +46,7 @@ struct DrivenQp final : Qp {
     std::atomic<std::int64_t> must_end_by{0};    // closing or terminating
     std::int64_t timer_at = 0;                   // when its one timer fires; 0: none; under the engine's timer lock
 
-    alignas(kCacheLine) std::atomic<bool> ready{false};  // stands in ReadyQueue, or will in a moment
+    alignas(kCacheLine) std::atomic<unsigned> ready{0};  // Reasons; not 0: stands in ReadyQueue, or will in a moment
     // Its place there, under the queue's lock.
     DrivenQp* ready_next = nullptr;
     DrivenQp* ready_prev = nullptr;

@@ -344,7 +344,7 @@ QpAttributes Engine::query(Qp& qp) {
         attributes = {qp.state(), qp.access(), qp.negotiated(), parameters.ird, parameters.ord};
     }
     // A driver that found the lock taken has left it to us.
-    if (auto& driven = static_cast<DrivenQp&>(qp); driven.rx_due) impl_->schedule(driven);
+    if (auto& driven = static_cast<DrivenQp&>(qp); driven.rx_due) impl_->schedule(driven, kToReceive);
     return attributes;
 }
 

@@ -61,7 +61,7 @@ class Engine::Impl {
     // ---- driving (drive.cpp). `qp` is protected by the pass.
     void drive(DrivenQp& qp, Pass& pass);
     static bool may_transmit(const DrivenQp& qp);
-    void drive_rx(DrivenQp& qp, Pass& pass);
+    bool drive_rx(DrivenQp& qp, Pass& pass);  // true: what came gives the sender something to do
     void note_rest(DrivenQp& qp, const RxGuard& guard, std::size_t octets, std::uint64_t fpdus);
     void note_stall(DrivenQp& qp, const RxGuard& guard, bool stalled);
     void drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail);
@@ -85,7 +85,8 @@ class Engine::Impl {
     void wake_waiters(Srq& srq);
     void drive_from_poll();
     void notify_requested();
-    void schedule(DrivenQp& qp);  // some driver must look at it, soon
+    void ask_for_room(DrivenQp& qp);
+    void schedule(DrivenQp& qp, Reason reason);  // some driver must look at it, soon
     void arm_timer(DrivenQp& qp, std::int64_t when);
     void linger(std::unique_ptr<TcpTransport> transport);
     std::uint64_t note_tcp(DrivenQp& qp);  // what the kernel says of its stream, into its counters
@@ -126,7 +127,7 @@ class Engine::Impl {
     void run_timers(Pass& pass);
     std::int64_t next_deadline();
     void report();
-    void want_report();
+    void want_report(std::int64_t now);
     void note_tcp_of_some();
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
@@ -164,12 +165,13 @@ class Engine::Impl {
     std::int64_t respite_ = 0;        // cycles; how long it did not look on, the last time
     std::int64_t looks_on_from_ = 0;  // cycles; it does not look on before
 
-    // Clock ticks. The thread comes back at report_at_ while reports have news; doorbells after report_wanted_ wake it.
+    // Clock ticks. The thread comes back at report_at_ while reports have news.
     std::int64_t report_at_ = 0;
     bool report_due_ = false;
-    std::atomic<std::int64_t> report_wanted_{INT64_MAX};
     std::size_t next_bucket_ = 0;  // of qps_, to ask the kernel about
 
+    // Read by every doorbell, and hardly ever written.
+    alignas(kCacheLine) std::atomic<std::int64_t> report_wanted_{INT64_MAX};  // cycles; later ones wake the thread
     std::mutex start_;
     std::thread thread_;
     std::atomic<bool> stop_{false};

@@ -70,10 +70,11 @@ constexpr std::size_t kSocketsPerReport = 256;
 constexpr std::uint64_t kTimedPolls = 64;
 
 // A burst's gaps count from the end of its flush, which takes longer than any of them.
-void note_flush(DrivenQp& qp) {
+std::int64_t note_flush(DrivenQp& qp) {
     const std::int64_t done = cycles();
     qp.posted_at.store(done, std::memory_order_relaxed);
     qp.flushed_at.store(done, std::memory_order_relaxed);
+    return done;
 }
 
 timespec to_timespec(std::int64_t nanoseconds) {
@@ -112,7 +113,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
         posted - qp.flushed_octets.load(std::memory_order_relaxed) <= (large ? kDeferredLarge : kDeferredSmall)) {
         deferred_at_.store(now, std::memory_order_relaxed);
-        schedule(qp);
+        schedule(qp, kToSend);
         return;
     }
     qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
@@ -123,14 +124,13 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     Pass pass = passes.begin();
     drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kHold);
     deliver(pass);
-    note_flush(qp);
-    want_report();
+    want_report(note_flush(qp));
 }
 
 void Engine::Impl::receive_posted(DrivenQp& qp) {
     if (qp.stalled_since != 0) {
         qp.rx_due = true;
-        schedule(qp);
+        schedule(qp, kToReceive);
     }
     if (qp.state() == QpState::kErr && !qp.connected()) {
         Pass pass = passes.begin();
@@ -144,7 +144,7 @@ void Engine::Impl::wake_waiters(Srq& srq) {
     for (Qp* waiter : srq.take_waiters()) {
         auto& qp = static_cast<DrivenQp&>(*waiter);
         qp.rx_due = true;
-        schedule(qp);
+        schedule(qp, kToReceive);
     }
 }
 
@@ -165,10 +165,9 @@ void Engine::Impl::poll(std::uint64_t polls) {
     const std::int64_t now = cycles();
     const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
-    const bool rests = hot != nullptr && gap == kLongestGap &&
-                       now < (flushes ? hot->rx_tried_at.load(std::memory_order_relaxed) + kFlushGap
-                                      : hot->rests_until.load(std::memory_order_relaxed));
-    if (rests && !flushes) return;  // nor have the others had news
+    const bool rests = hot != nullptr && now < (flushes ? hot->rx_tried_at.load(std::memory_order_relaxed) + kFlushGap
+                                                        : hot->rests_until.load(std::memory_order_relaxed));
+    if (rests && !flushes && gap == kLongestGap) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !rests && (hot->ready || !flushes)) drive(*hot, pass);
     if (hot == nullptr || static_cast<std::uint64_t>(now - epoll_asked_at_.load(std::memory_order_relaxed)) >= gap) {
@@ -199,8 +198,8 @@ void Engine::Impl::notify_requested() {
     if (standing_back_.exchange(false)) sys::signal_event(kick_.get());
 }
 
-void Engine::Impl::schedule(DrivenQp& qp) {
-    if (ready_.push(qp)) kick();  // else whoever pushed it does
+void Engine::Impl::schedule(DrivenQp& qp, Reason reason) {
+    if (ready_.push(qp, reason)) kick();  // else whoever pushed it does
 }
 
 void Engine::Impl::kick() {
@@ -223,13 +222,25 @@ void Engine::Impl::arm_timer(DrivenQp& qp, std::int64_t when) {
 // ---- sockets
 // ------------------------------------------------------------------------------------------------------------
 
+namespace {
+constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
+}
+
 void Engine::Impl::watch(DrivenQp& qp, int fd) {
     epoll_event event{};
-    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.events = kArrivals;
     event.data.u64 = qp.init().qpn;
     qp.fd = fd;
     syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, fd, &event);
     connected_.fetch_add(1);
+}
+
+// Once its socket was full. Events tell of all that is there: where room is asked for, each arrival tells of it too.
+void Engine::Impl::ask_for_room(DrivenQp& qp) {
+    epoll_event event{};
+    event.events = kArrivals | EPOLLOUT;
+    event.data.u64 = qp.init().qpn;
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_MOD, qp.fd.load(), &event);
 }
 
 void Engine::Impl::unwatch(DrivenQp& qp) {
@@ -332,13 +343,14 @@ void Engine::Impl::report() {
     note_tcp_of_some();
     report_due_ = host.report();
     report_at_ = now + Clock::duration(kReportEvery).count();
-    report_wanted_.store(report_due_ ? INT64_MAX : report_at_, std::memory_order_relaxed);
+    report_wanted_.store(report_due_ ? INT64_MAX : cycles() + cycles_in(kReportEvery), std::memory_order_relaxed);
 }
 
 // After a flush: a thread that sleeps for good must be told that there will be news.
-void Engine::Impl::want_report() {
-    if (!asleep_.load(std::memory_order_relaxed)) return;
-    if (ticks(Clock::now()) <= report_wanted_.load(std::memory_order_relaxed) || !asleep_.exchange(false)) return;
+void Engine::Impl::want_report(std::int64_t now) {
+    if (now <= report_wanted_.load(std::memory_order_relaxed)) [[likely]]
+        return;
+    if (!asleep_.load(std::memory_order_relaxed) || !asleep_.exchange(false)) return;
     report_wanted_.store(INT64_MAX, std::memory_order_relaxed);
     sys::signal_event(kick_.get());
 }
@@ -484,13 +496,15 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
         if (qp == nullptr) continue;
         if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) qp->hung_up = true;
         if ((event.events & EPOLLOUT) != 0) {
-            qp->tx_due = true;  // whether or not the sender has put up its mark yet
-            qp->tx_blocked.exchange(false);
+            qp->tx_due = true;  // a sender that has not put up its mark yet sees this instead
+            if (qp->tx_blocked.exchange(false)) ready_.push(*qp, kToSend);
         }
         // Edges tell of all that is there: one without EPOLLIN of a socket that is empty.
-        if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) qp->rx_due = true;
+        if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) {
+            qp->rx_due = true;
+            ready_.push(*qp, kToReceive);
+        }
         others = others || qp != known;
-        ready_.push(*qp);
     }
     return others;
 }
@@ -499,10 +513,11 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     const std::int64_t begin = cycles();
     // No more than stand in it now: a QP with work left comes back behind the others.
     for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
-        DrivenQp* qp = ready_.pop();
+        const auto [qp, reasons] = ready_.pop();
         if (qp == nullptr) return;
         // What has come is what somebody waits for.
-        if (qp->rx_due) drive_rx(*qp, pass);
+        const bool wakes = qp->rx_due && drive_rx(*qp, pass);
+        if ((reasons & kToSend) == 0 && !wakes && !qp->has_fault()) continue;
         const std::uint64_t posted = qp->posted_octets();
         const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
         // Of a long burst alone, and not what was held before.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// QPs that some driver must look at. A QP stands in it once.
+// QPs that some driver must look at, and why. A QP stands in it once.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@ class ReadyQueue {
   public:
     // False: it is on its way to a driver already. The mark is exchanged on both sides: either the driver that takes it
     // off sees what the caller wrote before, or the caller sees it gone and pushes anew.
-    bool push(DrivenQp& qp) {
-        if (qp.ready.exchange(true)) return false;
+    bool push(DrivenQp& qp, Reason reason) {
+        if (qp.ready.fetch_or(reason) != 0) return false;
         const std::lock_guard hold(mutex_);
         if (qp.ready_retired) return false;
         qp.ready_next = nullptr;
@@ -25,14 +25,17 @@ class ReadyQueue {
         size_.fetch_add(1);
         return true;
     }
-    DrivenQp* pop() {
-        if (empty()) return nullptr;
+    struct Entry {
+        DrivenQp* qp = nullptr;  // nullptr: there is none
+        unsigned reasons = 0;
+    };
+    Entry pop() {
+        if (empty()) return {};
         const std::lock_guard hold(mutex_);
         DrivenQp* qp = first_;
-        if (qp == nullptr) return nullptr;
+        if (qp == nullptr) return {};
         unlink(*qp);
-        qp->ready.exchange(false);
-        return qp;
+        return {qp, qp->ready.exchange(0)};
     }
     // It never stands in it again, whoever still pushes it: from here on only passes that run can know of it.
     void retire(DrivenQp& qp) {

@@ -105,10 +105,12 @@ void TcpTransport::note_received(std::size_t count, std::size_t wanted) {
 }
 
 bool TcpTransport::note_blocked() {
-    if (std::exchange(sends_much_, true) || !same_host_) return false;
-    limit_silence(fd_.get(), timeout_ms_);
-    pace_nothing(fd_.get());
-    keep_in_cache(fd_.get());
+    if (std::exchange(sends_much_, true)) return false;
+    if (same_host_) {
+        limit_silence(fd_.get(), timeout_ms_);
+        pace_nothing(fd_.get());
+        keep_in_cache(fd_.get());
+    }
     return true;
 }
 

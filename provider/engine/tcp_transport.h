@@ -43,9 +43,9 @@ class TcpTransport final : public Transport {
         turn_octets_ = 0;
     }
     std::size_t turn_octets() const { return turn_octets_; }  // received in this turn
-    // The socket is full. True: it has just been fitted for a stream that sends much, and may take more; once, and
-    // within one host only: the congestion control that does least, a small send buffer, and from now on the peer's
-    // silence is limited. Under the TX lock.
+    // The socket is full. True: for the first time; it may take more meanwhile. Within one host it has just been fitted
+    // for a stream that sends much: the congestion control that does least, a small send buffer, and from now on the
+    // peer's silence is limited. Under the TX lock.
     bool note_blocked();
 
     int fd() const { return fd_.get(); }

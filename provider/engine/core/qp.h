@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "engine/core/counters.h"
 #include "engine/core/cq.h"
@@ -75,6 +76,8 @@ class Qp {
     bool start(const RxGuard& rx, const TxGuard& tx, const StreamParameters& parameters,
                std::unique_ptr<Transport>& transport);
     Rx::Status receive(const RxGuard& guard, Pass& pass);
+    // What was received since the last time gives the sender something to do.
+    bool take_wake(const RxGuard&) { return std::exchange(wakes_sender_, false); }
     Tx::Status transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail = Tx::Tail::kSend);
     // The stream is over: ERROR, everything outstanding is completed, the transport is handed back for its own end.
     std::unique_ptr<Transport> end(const RxGuard& rx, const TxGuard& tx, Pass& pass, CloseReason reason);
@@ -174,6 +177,8 @@ class Qp {
     std::uint32_t inbound_reads_ = 0;                // IRD
     std::atomic<std::uint32_t> responses_given_{0};  // TX: Responses in or before the send that is under way
     HandOver<OutboundRead> orq_;
+    bool wakes_sender_ =
+        false;  // RX: an inbound Read to answer, a Read done that requests may wait for, the fence gone
     Rx rx_;
 };
 

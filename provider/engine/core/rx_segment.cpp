@@ -366,6 +366,7 @@ void Rx::end_segment(Pass& pass) {
         case Opcode::kReadRequest:
             ++msn_[wire::kReadRequestQueue];
             qp_.irq_.publish({read_request_, msn_[wire::kReadRequestQueue] - 1});
+            qp_.wakes_sender_ = true;
             break;
         case Opcode::kReadResponse:
             if (last_) deliver_read(pass);
@@ -384,6 +385,7 @@ void Rx::end_segment(Pass& pass) {
 void Rx::release_fence(Pass& pass) {
     first_ = false;
     if (!qp_.fenced_.exchange(false)) return;
+    qp_.wakes_sender_ = true;
     if (qp_.parameters_.p2p) pass.outbox().ready.push_back(qp_.init_.qpn);
 }
 
@@ -425,6 +427,7 @@ void Rx::deliver_read(Pass& pass) {
     const bool of_wqe = qp_.orq_.peek().send_index != OutboundRead::kNoWqe;
     read_offset_ = 0;
     qp_.orq_.release();
+    qp_.wakes_sender_ = true;
     if (!of_wqe) return;
     qp_.reads_completed_.fetch_add(1, std::memory_order_release);
     qp_.retire(pass);
