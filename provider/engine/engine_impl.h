@@ -171,7 +171,7 @@ class Engine::Impl {
     std::size_t next_bucket_ = 0;  // of qps_, to ask the kernel about
 
     // Read by every doorbell, and hardly ever written.
-    alignas(kCacheLine) std::atomic<std::int64_t> report_wanted_{INT64_MAX};  // cycles; later ones wake the thread
+    alignas(kCacheLine) std::atomic<std::int64_t> report_wanted_{0};  // cycles; later ones wake the thread
     std::mutex start_;
     std::thread thread_;
     std::atomic<bool> stop_{false};
