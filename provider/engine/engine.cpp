@@ -119,7 +119,8 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
     const bool fenced = !connection.initiator && connection.p2p;
     if (!fenced && connection.terminate == 0) pass.outbox().ready.push_back(qpn);
     deliver(pass);
-    // What the peer has sent by now, epoll tells of.
+    // What the peer has sent by now, epoll tells of; but whoever heard of it found the locks taken, and left it to us.
+    if (qp->rx_due) drive_rx(*qp, pass);
     if (may_transmit(*qp)) drive_tx(*qp, pass, Tx::Tail::kSend);
     deliver(pass);
 }

@@ -152,7 +152,6 @@ class Engine::Impl {
     std::atomic<std::int64_t> epoll_asked_at_{0};  // by a poll, for news of other QPs; cycles
     std::atomic<std::uint64_t> epoll_gap_{0};      // until the next time
     std::atomic<std::uint64_t> arm_epoch_{0};      // req_notify calls: somebody is about to sleep
-    std::atomic<std::uint64_t> poll_epoch_{0};     // empty polls and req_notify calls: ends every deferral
     std::atomic<std::int64_t> deferred_at_{0};     // cycles; the last post that was left for somebody else to flush
     std::atomic<int> posted_on_{-1};               // the processor of the last post that was flushed at once
     // By the thread.

@@ -66,6 +66,7 @@ constexpr std::int64_t kLongestRespite = 64 * kRespite;
 // What is counted is told this often while it moves.
 constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
+constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // One empty poll in so many is timed, for all of them.
 constexpr std::uint64_t kTimedPolls = 64;
 
@@ -101,7 +102,9 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     const std::uint64_t posted = qp.posted_octets();
     const bool large = posted - qp.rung_octets.load(std::memory_order_relaxed) > Tx::kCopy;
     qp.rung_octets.store(posted, std::memory_order_relaxed);
-    const std::uint64_t epoch = poll_epoch_.load(std::memory_order_relaxed);
+    // Empty polls and req_notify calls: each ends all deferrals.
+    const std::uint64_t epoch =
+        empty_polls_.load(std::memory_order_relaxed) + arm_epoch_.load(std::memory_order_relaxed);
     const std::int64_t now = cycles();
     const std::int64_t gap = now - qp.posted_at.load(std::memory_order_relaxed);
     const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
@@ -155,7 +158,6 @@ void Engine::Impl::drive_from_poll() {
 
 // The empty poll that so many have preceded.
 void Engine::Impl::poll(std::uint64_t polls) {
-    poll_epoch_.fetch_add(1, std::memory_order_relaxed);
     if (connected_.load(std::memory_order_relaxed) == 0 && ready_.empty()) return;
     const bool timed = polls % kTimedPolls == 0;
     const Time begin = timed ? Clock::now() : Time();
@@ -188,7 +190,6 @@ void Engine::Impl::poll(std::uint64_t polls) {
 
 void Engine::Impl::notify_requested() {
     arm_epoch_.fetch_add(1);
-    poll_epoch_.fetch_add(1, std::memory_order_relaxed);
     if (!ready_.empty()) {
         Pass pass = passes.begin();
         run_ready(pass, Tx::Tail::kSend);
@@ -221,10 +222,6 @@ void Engine::Impl::arm_timer(DrivenQp& qp, std::int64_t when) {
 
 // ---- sockets
 // ------------------------------------------------------------------------------------------------------------
-
-namespace {
-constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
-}
 
 void Engine::Impl::watch(DrivenQp& qp, int fd) {
     epoll_event event{};

@@ -491,6 +491,27 @@ TEST_F(ProgressTest, PollsRestBehindABurstWhoeverHadNewsBefore) {
 
 #endif
 
+// A poll may hear of a new stream before whoever connects has let go of it.
+TEST(StreamBeginTest, WhatWasThereBeforeIsReceivedWhoeverHearsOfIt) {
+    for (int round = 0; round < 1000 && !testing::Test::HasFailure(); ++round) {
+        Side from(100), to(200);
+        const auto [active, passive] = connected_sockets();
+        join(from, active, true);
+        EXPECT_EQ(post_write(from, to), PostResult::kOk);
+        std::atomic<bool> polls{false}, done{false};
+        std::thread poller([&] {
+            for (; !done; polls = true)
+                to.poll();
+        });
+        while (!polls) {
+        }
+        join(to, passive, false);
+        EXPECT_TRUE(soon([&] { return to.qp->counters().get(Count::kRxFpdus) == 1; })) << "in round " << round;
+        done = true;
+        poller.join();
+    }
+}
+
 // The end of the stream flushes what it sees in the queue, and posting what it finds too late for that.
 TEST(StreamEndTest, WhatIsPostedMeanwhileIsCompleted) {
     for (int round = 0; round < 200; ++round) {
