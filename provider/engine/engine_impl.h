@@ -109,6 +109,7 @@ class Engine::Impl {
     using Events = std::array<epoll_event, 64>;
 
     DrivenQp* find(std::uint32_t qpn);
+    void ask_epoll(DrivenQp& qp, int operation, std::uint32_t events);
     void watch(DrivenQp& qp, int fd);
     void kick();
     void run();

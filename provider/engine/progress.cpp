@@ -66,9 +66,10 @@ constexpr std::int64_t kLongestRespite = 64 * kRespite;
 // What is counted is told this often while it moves.
 constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
-constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // One empty poll in so many is timed, for all of them.
 constexpr std::uint64_t kTimedPolls = 64;
+// What epoll tells of a stream from its beginning.
+constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 // A burst's gaps count from the end of its flush, which takes longer than any of them.
 std::int64_t note_flush(DrivenQp& qp) {
@@ -223,21 +224,22 @@ void Engine::Impl::arm_timer(DrivenQp& qp, std::int64_t when) {
 // ---- sockets
 // ------------------------------------------------------------------------------------------------------------
 
-void Engine::Impl::watch(DrivenQp& qp, int fd) {
+void Engine::Impl::ask_epoll(DrivenQp& qp, int operation, std::uint32_t events) {
     epoll_event event{};
-    event.events = kArrivals;
+    event.events = events;
     event.data.u64 = qp.init().qpn;
+    syscall(SYS_epoll_ctl, epoll_.get(), operation, qp.fd.load(), &event);
+}
+
+void Engine::Impl::watch(DrivenQp& qp, int fd) {
     qp.fd = fd;
-    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+    ask_epoll(qp, EPOLL_CTL_ADD, kArrivals);
     connected_.fetch_add(1);
 }
 
 // Once its socket was full. Events tell of all that is there: where room is asked for, each arrival tells of it too.
 void Engine::Impl::ask_for_room(DrivenQp& qp) {
-    epoll_event event{};
-    event.events = kArrivals | EPOLLOUT;
-    event.data.u64 = qp.init().qpn;
-    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_MOD, qp.fd.load(), &event);
+    ask_epoll(qp, EPOLL_CTL_MOD, kArrivals | EPOLLOUT);
 }
 
 void Engine::Impl::unwatch(DrivenQp& qp) {

@@ -177,8 +177,8 @@ class Qp {
     std::uint32_t inbound_reads_ = 0;                // IRD
     std::atomic<std::uint32_t> responses_given_{0};  // TX: Responses in or before the send that is under way
     HandOver<OutboundRead> orq_;
-    bool wakes_sender_ =
-        false;  // RX: an inbound Read to answer, a Read done that requests may wait for, the fence gone
+    // RX: there is an inbound Read to answer, or requests may go on that waited for a Read or for the fence.
+    bool wakes_sender_ = false;
     Rx rx_;
 };
 
