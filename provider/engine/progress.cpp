@@ -413,10 +413,13 @@ bool Engine::Impl::wait(Events& events, int& count) {
     const std::int64_t begin = cycles();
     if (!options.gives_way || !waits_shortly_ || !look_on(events, count)) sleep(events, count);
     waits_shortly_ = static_cast<std::uint64_t>(cycles() - begin) < kShortWait;
+    bool control = false;
     for (int i = 0; i < count; ++i) {
-        if (events[static_cast<std::size_t>(i)].data.u64 == kControlEvent) return true;
+        const std::uint64_t about = events[static_cast<std::size_t>(i)].data.u64;
+        control = control || about == kControlEvent;
+        if (about == kKickEvent) sys::drain_event(kick_.get());
     }
-    return false;
+    return control;
 }
 
 // Leaves everything but control to a poller for a while; true if the control descriptor is readable.
@@ -482,11 +485,8 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         const std::uint64_t about = event.data.u64;
-        if (about == kControlEvent) continue;
-        if (about == kKickEvent) {
-            sys::drain_event(kick_.get());
-            continue;
-        }
+        // The thread's. A poll that drained a kick would let it sleep on, and nobody kick it again.
+        if (about == kControlEvent || about == kKickEvent) continue;
         if ((about & kLingerEvent) != 0) {
             drain_lingering(about & ~kLingerEvent);
             continue;

@@ -259,6 +259,18 @@ TEST_F(ProgressTest, ATerminateNeedsNoPoll) {
     EXPECT_TRUE(soon([this] { return b_.host.terminates_sent == 1; }));
 }
 
+// What wakes the thread is not taken by a poll, or it would sleep on while everybody thinks it awake.
+TEST_F(ProgressTest, APollLeavesTheThreadItsWakeUp) {
+    for (int round = 1; round <= 200 && !HasFailure(); ++round) {
+        Side from(300), to(400);
+        const auto [active, passive] = connected_sockets();
+        join(from, active, true);
+        join(to, passive, false);
+        write_octets(from, to, 1, std::byte(round), 1, 100);  // the first doorbell wakes it, for a report
+        write_octets(from, to, 16, std::byte(round));
+    }
+}
+
 // A thread that has told all there was sleeps until there is more.
 TEST_F(ProgressTest, APostBehindASilenceIsReported) {
     write_octets(a_, b_, 1, std::byte(1));
