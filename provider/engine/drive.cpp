@@ -10,13 +10,12 @@ constexpr int kRxBudget = 16;  // steps of one side before other QPs get their t
 constexpr int kTxBudget = 16;
 constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
 constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a nanosecond
-// A turn that brings either makes a stream of its QP, until one brings less, or none brings any for so long.
+// A turn that brings either makes a stream of its QP, until one brings less.
 constexpr std::size_t kBulkOctets = 16 * 1024;
 constexpr std::uint64_t kBulkFpdus = 16;
-constexpr std::int64_t kBulkGoesOn = cycles_in(std::chrono::milliseconds(1));
-// After a turn of a stream, and after one that came too early.
-constexpr std::chrono::microseconds kBulkRest{8};
-constexpr std::chrono::microseconds kEarlyRest{4};
+// After a turn of a stream.
+constexpr std::int64_t kBulkRest = cycles_in(std::chrono::microseconds(8));
+constexpr std::int64_t kLongestRest = cycles_in(std::chrono::microseconds(24));
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
 // either.
 constexpr std::chrono::milliseconds kStopped{100};
@@ -56,17 +55,20 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 // behind it. Polls rest between the turns of a stream, and while the rest of a large FPDU cannot have come.
 void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
     const std::int64_t now = cycles();
-    std::chrono::nanoseconds rest(qp.rx().large_left() / kMostInNs);
+    const std::int64_t before = now - qp.streamed_at;
+    std::int64_t rest = cycles_in(std::chrono::nanoseconds(qp.rx().large_left() / kMostInNs));
     if (octets >= kBulkOctets || fpdus >= kBulkFpdus) {
-        qp.bulk_until = now + kBulkGoesOn;
-        rest = std::max<std::chrono::nanoseconds>(rest, kBulkRest);
+        // Many that are little come at once, when their sender flushes, and again after as long.
+        const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;
+        rest = std::max(rest, flushed ? std::clamp(before / 4 * 3, kBulkRest, kLongestRest) : kBulkRest);
+        qp.streamed_at = now;
     } else if (octets != 0) {
-        qp.bulk_until = 0;
-    } else if (now < qp.bulk_until) {
-        rest = std::max<std::chrono::nanoseconds>(rest, kEarlyRest);
+        qp.streamed_at = 0;
+    } else if (before < kStreamGoesOn) {
+        rest = std::max(rest, kEarlyRest);
     }
     qp.rx_tried_at.store(now, std::memory_order_relaxed);
-    qp.rests_until.store(now + cycles_in(rest), std::memory_order_relaxed);
+    qp.rests_until.store(now + rest, std::memory_order_relaxed);
 }
 
 bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {

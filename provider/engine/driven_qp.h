@@ -39,7 +39,7 @@ struct DrivenQp final : Qp {
     alignas(kCacheLine) std::atomic<bool> rx_due{false};
     // As cycles. Polls that have nothing to flush leave it alone until the one, others for a time after the other.
     std::atomic<std::int64_t> rests_until{0}, rx_tried_at{0};
-    std::int64_t bulk_until = 0;  // what comes in is a stream; under the RX lock
+    std::int64_t streamed_at = 0;  // cycles; the last turn of a stream; 0: what comes in is none; under the RX lock
     // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
     std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock

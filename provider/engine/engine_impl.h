@@ -43,6 +43,11 @@ inline constexpr std::uint64_t kControlEvent = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kKickEvent = std::uint64_t{2} << 32;
 inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
 
+// Where a stream comes in, or a long burst has gone out, and for so long behind the last of it, a poll that came too
+// early leaves the next receive call to one so much later.
+inline constexpr std::int64_t kStreamGoesOn = cycles_in(std::chrono::milliseconds(1));
+inline constexpr std::int64_t kEarlyRest = cycles_in(std::chrono::microseconds(4));
+
 class Engine::Impl {
   public:
     Impl(const EngineOptions& options, Host& host, int control_fd);
@@ -114,6 +119,7 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
+    static std::int64_t rests_until(const DrivenQp& hot, bool flushes, std::int64_t now);
     bool is_inside_burst() const;
     bool is_inside_poll() const;
     bool look_for_poller();

@@ -157,6 +157,16 @@ void Engine::Impl::drive_from_poll() {
     polls_done_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Until when a poll leaves what may have come for its hot QP unread.
+std::int64_t Engine::Impl::rests_until(const DrivenQp& hot, bool flushes, std::int64_t now) {
+    const std::int64_t tried = hot.rx_tried_at.load(std::memory_order_relaxed);
+    if (flushes) return tried + kFlushGap;
+    // Behind a long burst its program waits for room, or for the peer to say that it may go on.
+    const bool burst = hot.burst.load(std::memory_order_relaxed) >= kLongBurst &&
+                       now - hot.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
+    return std::max(hot.rests_until.load(std::memory_order_relaxed), burst ? tried + kEarlyRest : 0);
+}
+
 // The empty poll that so many have preceded.
 void Engine::Impl::poll(std::uint64_t polls) {
     if (connected_.load(std::memory_order_relaxed) == 0 && ready_.empty()) return;
@@ -168,8 +178,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
     const std::int64_t now = cycles();
     const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
-    const bool rests = hot != nullptr && now < (flushes ? hot->rx_tried_at.load(std::memory_order_relaxed) + kFlushGap
-                                                        : hot->rests_until.load(std::memory_order_relaxed));
+    const bool rests = hot != nullptr && now < rests_until(*hot, flushes, now);
     if (rests && !flushes && gap == kLongestGap) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !rests && (hot->ready || !flushes)) drive(*hot, pass);

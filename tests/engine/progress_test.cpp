@@ -403,13 +403,9 @@ TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
     EXPECT_GT(most, kTries * 3 / 4);
 }
 
-// Receive calls of `to` in so many microseconds of polls behind so many messages, and the polls.
-struct Waited {
-    std::uint64_t calls = 0, polls = 0;
-};
-Waited wait_behind(Side& from, Side& to, std::size_t messages, std::chrono::microseconds time) {
+// So many messages, one behind the other and received.
+void bring(Side& from, Side& to, std::size_t messages) {
     const auto received = [&] { return to.qp->counters().get(Count::kRxFpdus); };
-    const auto calls = [&] { return to.qp->counters().get(Count::kRxCalls); };
     const std::uint64_t expected = received() + messages;
     for (std::size_t i = 0; i < messages; ++i)
         EXPECT_EQ(post_write(from, to), PostResult::kOk);
@@ -417,22 +413,69 @@ Waited wait_behind(Side& from, Side& to, std::size_t messages, std::chrono::micr
         done += static_cast<std::size_t>(from.poll());
     while (received() != expected)
         EXPECT_EQ(to.poll(), 0);
+}
+
+std::uint64_t receive_calls(const Side& side) {
+    return side.qp->counters().get(Count::kRxCalls);
+}
+
+// Polls until then, and the receive calls in them.
+struct Waited {
+    std::uint64_t calls = 0, polls = 0;
+    std::uint64_t spared() const { return polls - std::min(polls, calls); }
+};
+Waited wait_until(Side& side, std::chrono::steady_clock::time_point until) {
     Waited waited;
-    const std::uint64_t before = calls();
-    const auto until = std::chrono::steady_clock::now() + time;
+    const std::uint64_t before = receive_calls(side);
     for (; std::chrono::steady_clock::now() < until; ++waited.polls)
-        EXPECT_EQ(to.poll(), 0);
-    waited.calls = calls() - before;
+        EXPECT_EQ(side.poll(), 0);
+    waited.calls = receive_calls(side) - before;
     return waited;
+}
+Waited wait_for(Side& side, std::chrono::microseconds time) {
+    return wait_until(side, std::chrono::steady_clock::now() + time);
 }
 
 // A call that comes too early keeps the socket from its sender. Behind a single message each poll makes one.
 TEST_F(ProgressTest, PollsRestBehindABurst) {
     std::uint64_t fewest = ~std::uint64_t{0}, fewest_spared = fewest;
     for (int round = 0; round < 20; ++round) {
-        fewest = std::min(fewest, wait_behind(a_, b_, 32, 500us).calls);
-        const Waited alone = wait_behind(a_, b_, 1, 500us);
-        fewest_spared = std::min(fewest_spared, alone.polls - std::min(alone.polls, alone.calls));
+        bring(a_, b_, 32);
+        fewest = std::min(fewest, wait_for(b_, 500us).calls);
+        bring(a_, b_, 1);
+        fewest_spared = std::min(fewest_spared, wait_for(b_, 500us).spared());
+    }
+    EXPECT_LE(fewest, 500u / 4 + 2);
+    EXPECT_LE(fewest_spared, 2u);
+}
+
+// It was seen how often its sender flushes: the first call behind a flush is not made long before the next.
+TEST_F(ProgressTest, PollsRestUntilTheNextFlushIsNear) {
+    constexpr int kFlushes = 10;
+    std::uint64_t fewest = ~std::uint64_t{0};
+    for (int round = 0; round < 50; ++round) {
+        bring(a_, b_, 20);
+        const std::uint64_t before = receive_calls(b_);
+        for (int i = 0; i < kFlushes; ++i) {
+            const auto next = std::chrono::steady_clock::now() + 60us;
+            bring(a_, b_, 20);
+            wait_until(b_, next);
+        }
+        fewest = std::min(fewest, receive_calls(b_) - before);
+    }
+    EXPECT_LE(fewest, kFlushes * 2u);
+}
+
+// Nor is each poll a call behind a long burst of its own program, which waits for the peer.
+TEST_F(ProgressTest, PollsRestBehindALongBurstOfTheirProgram) {
+    bring(a_, b_, 1);
+    bring(b_, a_, 1);  // no stream, and it is the one that received last
+    std::uint64_t fewest = ~std::uint64_t{0}, fewest_spared = fewest;
+    for (int round = 0; round < 20; ++round) {
+        bring(a_, b_, 32);
+        fewest = std::min(fewest, wait_for(a_, 500us).calls);
+        bring(a_, b_, 1);
+        fewest_spared = std::min(fewest_spared, wait_for(a_, 500us).spared());
     }
     EXPECT_LE(fewest, 500u / 4 + 2);
     EXPECT_LE(fewest_spared, 2u);
@@ -458,7 +501,8 @@ TEST_F(ProgressTest, PollsRestBehindABurstWhoeverHadNewsBefore) {
         }
         while (received() != round)
             EXPECT_EQ(b_.poll(), 0);
-        fewest = std::min(fewest, wait_behind(a_, b_, 32, 60us).calls);
+        bring(a_, b_, 32);
+        fewest = std::min(fewest, wait_for(b_, 60us).calls);
     }
     EXPECT_LE(fewest, 60u / 4 + 2);
     b_.engine->destroy_qp(qp);
