@@ -73,11 +73,9 @@ void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, s
 
 bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
     bool wakes = false;
-    qp.rx_due = true;
     do {
-        RxGuard guard(qp.rx_lock(), std::try_to_lock);
-        if (!guard.owns()) return wakes;  // the holder sees rx_due
-        qp.rx_due = false;
+        RxGuard guard = qp.rx_lock().take_or_mark(qp.rx_due);
+        if (!guard.owns()) return wakes;
         auto* transport = static_cast<TcpTransport*>(qp.transport(guard));
         if (transport == nullptr) return wakes;
         transport->begin_turn();
@@ -121,11 +119,9 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
 }
 
 void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
-    qp.tx_due = true;
     do {
-        TxGuard guard(qp.tx_lock(), std::try_to_lock);
-        if (!guard.owns()) return;  // the holder sees tx_due
-        qp.tx_due = false;
+        TxGuard guard = qp.tx_lock().take_or_mark(qp.tx_due);
+        if (!guard.owns()) return;
         if (qp.fin_sent) {  // nothing can follow our FIN: not a Response, nor a Terminate
             guard.unlock();
             if (qp.has_fault()) finish(qp, pass, CloseReason::kError, Ending::kDrain);

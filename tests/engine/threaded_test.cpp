@@ -127,15 +127,13 @@ class Side {
     void drive_tx() {
         Pass pass = rig.passes.begin();
         Tx::Status status = Tx::Status::kMoved;
-        tx_due = true;
         do {
-            TxGuard guard(rig.qp->tx_lock(), std::try_to_lock);
+            TxGuard guard = rig.qp->tx_lock().take_or_mark(tx_due);
             if (!guard.owns()) break;
-            tx_due = false;
             status = Tx::Status::kMoved;
             for (int i = 0; i < 16 && status == Tx::Status::kMoved; ++i)
                 status = rig.qp->transmit(guard, pass);
-        } while (tx_due.exchange(false));
+        } while (tx_due);
         if (status == Tx::Status::kBroken || status == Tx::Status::kLast) finish(pass, CloseReason::kLost);
         discard(pass);
     }
@@ -266,15 +264,13 @@ class Side {
     void drive_rx() {
         Pass pass = rig.passes.begin();
         Rx::Status status = Rx::Status::kAgain;
-        rx_due = true;
         do {
-            RxGuard guard(rig.qp->rx_lock(), std::try_to_lock);
+            RxGuard guard = rig.qp->rx_lock().take_or_mark(rx_due);
             if (!guard.owns()) break;
-            rx_due = false;
             status = Rx::Status::kMoved;
             for (int i = 0; i < 16 && status == Rx::Status::kMoved; ++i)
                 status = rig.qp->receive(guard, pass);
-        } while (rx_due.exchange(false));
+        } while (rx_due);
         if (status == Rx::Status::kBroken || status == Rx::Status::kEof) finish(pass, CloseReason::kLost);
         discard(pass);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -50,15 +51,17 @@ class Cq {
         bool push(const WorkCompletion& completion, bool solicited) {
             SWRNIC_PROBE(completion, completion.qpn, completion.wr_id, static_cast<int>(completion.status),
                          static_cast<int>(completion.opcode), completion.byte_len);
-            if (cq_.tail_ - cq_.head_ == cq_.capacity_) {
+            const std::uint64_t tail = cq_.tail_.load(std::memory_order_relaxed);
+            if (tail - cq_.head_.load(std::memory_order_relaxed) == cq_.capacity_) {
                 // CQ_ERR, once.
                 if (!std::exchange(cq_.overflowed_, true))
                     pass_.outbox().events.push_back({AsyncEvent::kCqErr, cq_.handle_});
                 return false;
             }
-            WorkCompletion& slot = cq_.ring_[cq_.tail_++ & (cq_.capacity_ - 1)];
+            WorkCompletion& slot = cq_.ring_[tail & (cq_.capacity_ - 1)];
             slot = completion;
             if (cq_.clock_ != nullptr) slot.timestamp = cq_.clock_();
+            cq_.tail_.store(tail + 1, std::memory_order_release);
             const bool matches = solicited || completion.status != WcStatus::kSuccess;  // VERBS-8
             if (cq_.armed_ == Armed::kAny || (cq_.armed_ == Armed::kSolicited && matches)) {
                 cq_.armed_ = Armed::kNo;
@@ -76,12 +79,16 @@ class Cq {
     // Hands up to max completions to sink(const WorkCompletion&), oldest first; returns how many.
     template <typename Sink>
     int poll(int max, Sink&& sink) {
+        if (is_empty()) return 0;
         const std::lock_guard hold(mutex_);
-        int count = 0;
-        while (count < max && head_ != tail_) {
-            sink(static_cast<const WorkCompletion&>(ring_[head_++ & (capacity_ - 1)]));
-            ++count;
-        }
+        const std::uint64_t head = head_.load(std::memory_order_relaxed);
+        const std::uint64_t found = tail_.load(std::memory_order_relaxed) - head;
+        const int count =
+            static_cast<int>(std::min<std::uint64_t>(found, static_cast<std::uint64_t>(std::max(max, 0))));
+        const std::uint64_t end = head + static_cast<std::uint64_t>(count);
+        for (std::uint64_t i = head; i != end; ++i)
+            sink(static_cast<const WorkCompletion&>(ring_[i & (capacity_ - 1)]));
+        head_.store(end, std::memory_order_release);
         return count;
     }
 
@@ -110,11 +117,17 @@ class Cq {
   private:
     enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
 
+    // At the second look: tail_ is never behind head_. Most polls find it so, and need no lock.
+    bool is_empty() const {
+        const std::uint64_t head = head_.load(std::memory_order_acquire);
+        return tail_.load(std::memory_order_acquire) == head;
+    }
+
     std::uint32_t capacity_;
     const std::uint32_t handle_;
     const CompletionClock clock_;
     mutable std::mutex mutex_;
-    std::uint64_t head_ = 0, tail_ = 0;  // free-running
+    std::atomic<std::uint64_t> head_{0}, tail_{0};  // free-running; written under the lock
     Armed armed_ = Armed::kNo;
     bool overflowed_ = false;
     std::unique_ptr<WorkCompletion[]> ring_;

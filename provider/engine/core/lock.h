@@ -4,6 +4,7 @@
 // leaf.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 namespace swrnic::engine {
@@ -19,8 +20,21 @@ class Lock {
         void unlock() { hold_.unlock(); }
 
       private:
+        friend class Lock;
         std::unique_lock<std::mutex> hold_;
     };
+
+    // Does not wait: a guard without the lock has left the mark for its holder, who looks for it behind unlocking. The
+    // holder has taken the mark. Mostly the lock is free and there is no mark: then none is written.
+    Guard take_or_mark(std::atomic<bool>& due) {
+        Guard guard(*this, std::try_to_lock);
+        if (!guard.owns()) {
+            due = true;
+            if (!guard.hold_.try_lock()) return guard;
+        }
+        if (due.load(std::memory_order_relaxed)) due = false;
+        return guard;
+    }
 
   private:
     std::mutex mutex_;
