@@ -13,7 +13,7 @@ constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a
 // A turn that brings either makes a stream of its QP, until one brings less.
 constexpr std::size_t kBulkOctets = 16 * 1024;
 constexpr std::uint64_t kBulkFpdus = 16;
-// After a turn of a stream.
+// After a turn of a stream: the one, or up to the other where its sender flushes so seldom.
 constexpr std::int64_t kBulkRest = cycles_in(std::chrono::microseconds(8));
 constexpr std::int64_t kLongestRest = cycles_in(std::chrono::microseconds(24));
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives

@@ -43,10 +43,10 @@ inline constexpr std::uint64_t kControlEvent = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kKickEvent = std::uint64_t{2} << 32;
 inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
 
-// Where a stream comes in, or a long burst has gone out, and for so long behind the last of it, a poll that came too
-// early leaves the next receive call to one so much later.
-inline constexpr std::int64_t kStreamGoesOn = cycles_in(std::chrono::milliseconds(1));
+// While a stream comes in, and behind a long burst of their own program, polls leave so much time between two receive
+// calls; no longer than so long after the last of either.
 inline constexpr std::int64_t kEarlyRest = cycles_in(std::chrono::microseconds(4));
+inline constexpr std::int64_t kStreamGoesOn = cycles_in(std::chrono::milliseconds(1));
 
 class Engine::Impl {
   public:
@@ -119,7 +119,6 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
-    static std::int64_t rests_until(const DrivenQp& hot, bool flushes, std::int64_t now);
     bool is_inside_burst() const;
     bool is_inside_poll() const;
     bool look_for_poller();

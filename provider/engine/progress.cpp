@@ -79,6 +79,16 @@ std::int64_t note_flush(DrivenQp& qp) {
     return done;
 }
 
+// A poll before that leaves unread what may have come for the QP.
+std::int64_t next_receive_at(const DrivenQp& qp, bool flushes, std::int64_t now) {
+    const std::int64_t tried = qp.rx_tried_at.load(std::memory_order_relaxed);
+    if (flushes) return tried + kFlushGap;
+    // Its program waits for room, or for the peer to say that it may go on.
+    const bool behind_burst = qp.burst.load(std::memory_order_relaxed) >= kLongBurst &&
+                              now - qp.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
+    return std::max(qp.rests_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyRest : 0);
+}
+
 timespec to_timespec(std::int64_t nanoseconds) {
     return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
 }
@@ -157,16 +167,6 @@ void Engine::Impl::drive_from_poll() {
     polls_done_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Until when a poll leaves what may have come for its hot QP unread.
-std::int64_t Engine::Impl::rests_until(const DrivenQp& hot, bool flushes, std::int64_t now) {
-    const std::int64_t tried = hot.rx_tried_at.load(std::memory_order_relaxed);
-    if (flushes) return tried + kFlushGap;
-    // Behind a long burst its program waits for room, or for the peer to say that it may go on.
-    const bool burst = hot.burst.load(std::memory_order_relaxed) >= kLongBurst &&
-                       now - hot.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
-    return std::max(hot.rests_until.load(std::memory_order_relaxed), burst ? tried + kEarlyRest : 0);
-}
-
 // The empty poll that so many have preceded.
 void Engine::Impl::poll(std::uint64_t polls) {
     if (connected_.load(std::memory_order_relaxed) == 0 && ready_.empty()) return;
@@ -178,7 +178,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
     const std::int64_t now = cycles();
     const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
-    const bool rests = hot != nullptr && now < rests_until(*hot, flushes, now);
+    const bool rests = hot != nullptr && now < next_receive_at(*hot, flushes, now);
     if (rests && !flushes && gap == kLongestGap) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !rests && (hot->ready || !flushes)) drive(*hot, pass);

@@ -82,14 +82,13 @@ class Cq {
         if (is_empty()) return 0;
         const std::lock_guard hold(mutex_);
         const std::uint64_t head = head_.load(std::memory_order_relaxed);
-        const std::uint64_t found = tail_.load(std::memory_order_relaxed) - head;
-        const int count =
-            static_cast<int>(std::min<std::uint64_t>(found, static_cast<std::uint64_t>(std::max(max, 0))));
+        const auto found = static_cast<std::int64_t>(tail_.load(std::memory_order_relaxed) - head);
+        const auto count = std::clamp<std::int64_t>(max, 0, found);
         const std::uint64_t end = head + static_cast<std::uint64_t>(count);
         for (std::uint64_t i = head; i != end; ++i)
             sink(static_cast<const WorkCompletion&>(ring_[i & (capacity_ - 1)]));
         head_.store(end, std::memory_order_release);
-        return count;
+        return static_cast<int>(count);
     }
 
     // The next completion after this call raises one event. An arming for any completion is not weakened by a later

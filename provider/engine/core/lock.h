@@ -24,15 +24,15 @@ class Lock {
         std::unique_lock<std::mutex> hold_;
     };
 
-    // Does not wait: a guard without the lock has left the mark for its holder, who looks for it behind unlocking. The
-    // holder has taken the mark. Mostly the lock is free and there is no mark: then none is written.
+    // Does not wait: a guard without the lock has left the mark for its holder, who looks for it behind unlocking. Who
+    // gets the lock takes the mark, and sees what was written before it was left. Mostly there is none.
     Guard take_or_mark(std::atomic<bool>& due) {
         Guard guard(*this, std::try_to_lock);
         if (!guard.owns()) {
             due = true;
             if (!guard.hold_.try_lock()) return guard;
         }
-        if (due.load(std::memory_order_relaxed)) due = false;
+        if (due.load(std::memory_order_acquire)) due = false;
         return guard;
     }
 
