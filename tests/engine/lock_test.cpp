@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Lock::take_or_mark: work is left to the holder of a lock, and never lost.
+#include "engine/core/lock.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+namespace swrnic::engine::test {
+
+namespace {
+
+TEST(TakeOrMark, LeavesTheMarkWhereTheLockIsTaken) {
+    RxLock lock;
+    std::atomic<bool> due{false};
+    std::optional<RxGuard> holder(lock.take_or_mark(due));
+    EXPECT_TRUE(holder->owns());
+    EXPECT_FALSE(due);
+    EXPECT_FALSE(lock.take_or_mark(due).owns());
+    EXPECT_TRUE(due);
+    holder.reset();
+    EXPECT_TRUE(lock.take_or_mark(due).owns());
+    EXPECT_FALSE(due) << "taken with the lock";
+}
+
+// Two with one piece of work each, at the same moment: whoever comes second may find the lock taken, or just free.
+TEST(TakeOrMark, LosesNoWork) {
+    constexpr int kRounds = 100'000;
+    RxLock lock;
+    std::atomic<bool> due{false};
+    std::atomic<int> posted{0}, arrived{0}, lost{0};
+    int done = 0;  // under the lock
+    const auto drive = [&] {
+        do {
+            const RxGuard guard = lock.take_or_mark(due);
+            if (!guard.owns()) return;
+            done = posted.load(std::memory_order_relaxed);
+        } while (due);
+    };
+    // The second to arrive lets both go on.
+    const auto meet = [&](int times) {
+        arrived.fetch_add(1);
+        for (int looks = 0; arrived.load() < 2 * times; ++looks)
+            if (looks > 10'000) std::this_thread::yield();  // where both have one processor
+    };
+    const auto run = [&](bool counts) {
+        for (int round = 0; round < kRounds; ++round) {
+            meet(3 * round + 1);
+            posted.fetch_add(1, std::memory_order_relaxed);
+            drive();
+            meet(3 * round + 2);
+            if (counts && done != 2 * (round + 1)) ++lost;
+            meet(3 * round + 3);
+        }
+    };
+    std::thread other(run, false);
+    run(true);
+    other.join();
+    EXPECT_EQ(lost, 0);
+}
+
+}  // namespace
+
+}  // namespace swrnic::engine::test
