@@ -20,8 +20,9 @@ class Row:
     beside: tuple = ()  # no ruler, but the same program with these options
 
 
-STREAM = (("bw", "1048576", "1"), ("spin", "block"))
-RATE = (("rate", "64", "1"), ("spin", "block"))
+# Seconds of each ruler: a pair should be over before the host moves the machine's processors, which some do each second.
+STREAM = (("bw", "1048576", "0.4"), ("spin", "block"))
+RATE = (("rate", "64", "0.4"), ("spin", "block"))
 SPIN = (("lat", "2", "20000"), ("spin",))
 BLOCK = (("lat", "2", "20000"), ("block",))
 CONNECT = (("conn", "24", "3000"), ("block",))
