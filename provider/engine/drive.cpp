@@ -54,10 +54,19 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 // A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
 // behind it. Polls rest between the turns of a stream, and while the rest of a large FPDU cannot have come.
 void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
+    const std::size_t large_left = qp.rx().large_left();
+    const bool stream = octets >= kBulkOctets || fpdus >= kBulkFpdus;
+    // Messages that are answered one by one: nothing to rest for, and so none of the time that a look at it takes.
+    if (!stream && large_left == 0 && (octets != 0 || qp.streamed_at == 0) &&
+        qp.burst.load(std::memory_order_relaxed) == 0) {
+        qp.streamed_at = 0;
+        qp.rests_until.store(0, std::memory_order_relaxed);
+        return;
+    }
     const std::int64_t now = cycles();
     const std::int64_t before = now - qp.streamed_at;
-    std::int64_t rest = cycles_in(std::chrono::nanoseconds(qp.rx().large_left() / kMostInNs));
-    if (octets >= kBulkOctets || fpdus >= kBulkFpdus) {
+    std::int64_t rest = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
+    if (stream) {
         // Many that are little come at once, when their sender flushes, and again after as long.
         const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;
         rest = std::max(rest, flushed ? std::clamp(before / 4 * 3, kBulkRest, kLongestRest) : kBulkRest);

@@ -518,6 +518,7 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
 }
 
 void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
+    if (ready_.empty()) return;
     const std::int64_t begin = cycles();
     // No more than stand in it now: a QP with work left comes back behind the others.
     for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
