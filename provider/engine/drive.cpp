@@ -56,10 +56,10 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
     const std::size_t large_left = qp.rx().large_left();
     const bool stream = octets >= kBulkOctets || fpdus >= kBulkFpdus;
-    // Messages that are answered one by one: nothing to rest for, and so none of the time that a look at it takes.
-    if (!stream && large_left == 0 && (octets != 0 || qp.streamed_at == 0) &&
-        qp.burst.load(std::memory_order_relaxed) == 0) {
-        qp.streamed_at = 0;
+    if (!stream && octets != 0) qp.streamed_at = 0;
+    // Messages are answered one by one: there is nothing to rest for, and reading the time would be a good part of an
+    // empty poll. When was tried last matters behind a burst alone.
+    if (!stream && large_left == 0 && qp.streamed_at == 0 && qp.burst.load(std::memory_order_relaxed) == 0) {
         qp.rests_until.store(0, std::memory_order_relaxed);
         return;
     }
@@ -71,8 +71,6 @@ void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, s
         const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;
         rest = std::max(rest, flushed ? std::clamp(before / 4 * 3, kBulkRest, kLongestRest) : kBulkRest);
         qp.streamed_at = now;
-    } else if (octets != 0) {
-        qp.streamed_at = 0;
     } else if (before < kStreamGoesOn) {
         rest = std::max(rest, kEarlyRest);
     }
