@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/core/copy.h"
 #include "engine/core/qp.h"
 
 namespace swrnic::engine {
@@ -207,7 +208,7 @@ void Rx::take_foreseen(const Foreseen& next, std::size_t size, std::span<std::by
         std::size_t at = 0;
         for (const IoSlice& slice : next.slices) {
             const std::size_t part = std::min(slice.length, ahead - at);
-            std::memcpy(back.data() + at, slice.base, part);
+            copy_octets(back.data() + at, slice.base, part);
             at += part;
         }
         consume_staging(back, pass);

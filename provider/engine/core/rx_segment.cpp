@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "engine/core/copy.h"
 #include "engine/core/memory_codes.h"
 #include "engine/core/probes.h"
 #include "engine/core/qp.h"
@@ -250,7 +251,7 @@ Rx::Verdict Rx::find_target() {
 
 bool Rx::place(std::span<const std::byte> payload) {
     if (payload.empty() || payload.size() > fresh_.length) return place_anew(payload);
-    std::memcpy(fresh_.base, payload.data(), payload.size());
+    copy_octets(fresh_.base, payload.data(), payload.size());
     fresh_ = {fresh_.base + payload.size(), fresh_.length - payload.size()};
     placed(static_cast<std::uint32_t>(payload.size()));
     return true;
@@ -272,7 +273,7 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
         }
         for (std::uint32_t i = 0; i < where.count && !payload.empty(); ++i) {
             const std::size_t part = std::min(io[i].length, payload.size());
-            std::memcpy(io[i].base, payload.data(), part);
+            copy_octets(io[i].base, payload.data(), part);
             payload = payload.subspan(part);
             placed(static_cast<std::uint32_t>(part));
         }

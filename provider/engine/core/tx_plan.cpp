@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/core/copy.h"
 #include "engine/core/memory_codes.h"
 #include "engine/core/qp.h"
 #include "engine/core/scatter.h"
@@ -179,7 +180,7 @@ bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& aft
         write += plan.payload;
     } else if (plan.payload <= kCopy) {
         for (std::uint32_t i = 0; i < slices; ++i) {
-            std::memcpy(write, payload[i].base, payload[i].length);
+            copy_octets(write, payload[i].base, payload[i].length);
             write += payload[i].length;
         }
     } else {
@@ -249,7 +250,7 @@ bool Tx::payload_slices(const Cursor& at, const Plan& plan, IoSlice* out, std::u
 
 bool Tx::copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices, std::byte* to) {
     for (const IoSlice& slice : slices) {
-        std::memcpy(to, slice.base, slice.length);
+        copy_octets(to, slice.base, slice.length);
         to += slice.length;
     }
     return !slices.empty() || plan.payload == 0 || copy_foreign(at, plan, to);
