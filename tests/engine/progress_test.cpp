@@ -505,6 +505,49 @@ TEST_F(ProgressTest, PollsRestBehindABurstWhoeverHadNewsBefore) {
     b_.engine->destroy_qp(qp);
 }
 
+// Written to by a peer that says one octet after the other.
+class LargeFpduTest : public testing::Test {
+  protected:
+    static constexpr std::size_t kPayload = 60'000, kFirst = 8'000;  // not much, of what takes some microseconds
+
+    void SetUp() override {
+        const auto [active, passive] = connected_sockets();
+        peer_ = sys::Fd(active);
+        join(to_, passive, false);
+        const std::size_t ulpdu_len = wire::kTaggedHeaderLen + kPayload;
+        fpdu_.resize(wire::fpdu_size(ulpdu_len));
+        wire::store_be16(fpdu_.data(), static_cast<std::uint16_t>(ulpdu_len));
+        wire::TaggedHeader{true, wire::rdmap_control(wire::Opcode::kWrite), to_.stag,
+                           reinterpret_cast<std::uintptr_t>(to_.memory.data())}
+            .emit(fpdu_.data() + wire::kFpduHeaderLen);
+    }
+    void send(std::size_t from, std::size_t to) {
+        const auto length = static_cast<ssize_t>(to - from);
+        ASSERT_EQ(::send(peer_.get(), fpdu_.data() + from, to - from, MSG_NOSIGNAL), length);
+    }
+    std::uint64_t received() const { return to_.qp->counters().get(Count::kRxFpdus); }
+
+    Side to_{200};
+    sys::Fd peer_;
+    std::vector<std::byte> fpdu_;
+};
+
+// The rest of a large FPDU takes its time, however little of it has come: polls leave it alone until it can be there.
+TEST_F(LargeFpduTest, PollsRestUntilTheRestCanHaveCome) {
+    std::uint64_t fewest = ~std::uint64_t{0};
+    for (int round = 0; round < 50; ++round) {
+        const std::uint64_t before = receive_calls(to_);
+        send(0, kFirst);
+        while (receive_calls(to_) == before)
+            to_.poll();
+        const Waited waited = wait_for(to_, 3us);
+        if (waited.polls >= 4) fewest = std::min(fewest, waited.calls);
+        send(kFirst, fpdu_.size());
+        EXPECT_TRUE(soon([&] { return to_.poll(), received() == static_cast<std::uint64_t>(round) + 1; }));
+    }
+    EXPECT_EQ(fewest, 0u);
+}
+
 #endif
 
 // A poll may hear of a new stream before whoever connects has let go of it.
