@@ -1,16 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Lock::take_or_mark: work is left to the holder of a lock, and never lost.
+// Mutex: one at a time, and who waits is woken. Lock::take_or_mark: work is left to the holder of a lock, and never
+// lost.
 #include "engine/core/lock.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <optional>
 #include <thread>
 
 namespace swrnic::engine::test {
 
 namespace {
+
+// Now and then its holder sleeps, so that the others wait in the kernel. A wake-up that gets lost is a hang.
+TEST(MutexTest, OneAtATimeAndNobodyWaitsForEver) {
+    constexpr int kRounds = 20'000;
+    Mutex mutex;
+    int inside = 0, entered = 0;  // under the mutex
+    std::atomic<int> together{0};
+    const auto run = [&] {
+        for (int round = 0; round < kRounds; ++round) {
+            const std::lock_guard hold(mutex);
+            if (++inside != 1) ++together;
+            if (++entered % 1000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            --inside;
+        }
+    };
+    std::thread one(run), two(run);
+    run();
+    one.join();
+    two.join();
+    EXPECT_EQ(together, 0);
+    EXPECT_EQ(entered, 3 * kRounds);
+}
+
+TEST(MutexTest, IsNotTakenTwice) {
+    Mutex mutex;
+    EXPECT_TRUE(mutex.try_lock());
+    EXPECT_FALSE(mutex.try_lock());
+    mutex.unlock();
+    EXPECT_TRUE(mutex.try_lock());
+    mutex.unlock();
+}
 
 TEST(TakeOrMark, LeavesTheMarkWhereTheLockIsTaken) {
     RxLock lock;

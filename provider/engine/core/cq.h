@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/core/lock.h"
 #include "engine/core/pass.h"
 #include "engine/core/probes.h"
 #include "engine/core/types.h"
@@ -73,7 +74,7 @@ class Cq {
       private:
         Cq& cq_;
         Pass& pass_;
-        std::lock_guard<std::mutex> hold_;
+        std::lock_guard<Mutex> hold_;
     };
 
     // Hands up to max completions to sink(const WorkCompletion&), oldest first; returns how many.
@@ -125,7 +126,7 @@ class Cq {
     std::uint32_t capacity_;
     const std::uint32_t handle_;
     const CompletionClock clock_;
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     std::atomic<std::uint64_t> head_{0}, tail_{0};  // free-running; written under the lock
     Armed armed_ = Armed::kNo;
     bool overflowed_ = false;

@@ -5,9 +5,39 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace swrnic::engine {
+
+// A mutex whose free case stands in line. A small message takes and leaves a dozen, and behind a system call each call
+// into the C library is a cold one.
+class Mutex {
+  public:
+    void lock() {
+        if (!try_lock()) [[unlikely]]
+            wait();
+    }
+    bool try_lock() {
+        std::uint32_t expected = kFree;
+        return state_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire, std::memory_order_relaxed);
+    }
+    void unlock() {
+        if (state_.exchange(kFree) == kAwaited) [[unlikely]]
+            state_.notify_one();
+    }
+
+  private:
+    static constexpr std::uint32_t kFree = 0, kTaken = 1, kAwaited = 2;
+
+    // Who has waited leaves the mark that others may wait too: one wake-up too many, but none too few.
+    [[gnu::noinline]] void wait() {
+        while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)
+            state_.wait(kAwaited, std::memory_order_relaxed);
+    }
+
+    std::atomic<std::uint32_t> state_{kFree};
+};
 
 template <typename Tag>
 class Lock {
@@ -21,7 +51,7 @@ class Lock {
 
       private:
         friend class Lock;
-        std::unique_lock<std::mutex> hold_;
+        std::unique_lock<Mutex> hold_;
     };
 
     // Does not wait: a guard without the lock has left the mark for its holder, who looks for it behind unlocking. Who
@@ -37,7 +67,7 @@ class Lock {
     }
 
   private:
-    std::mutex mutex_;
+    Mutex mutex_;
 };
 
 using RxLock = Lock<struct RxTag>;  // held while one thread reads the stream and places

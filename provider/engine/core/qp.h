@@ -156,7 +156,7 @@ class Qp {
     std::mutex fault_lock_;  // leaf: the first fault wins
 
     // Who sends and who receives are often on different processors: neither writes to the other's cache lines.
-    alignas(kCacheLine) std::mutex send_posters_;  // leaf: held while a WQE is written
+    alignas(kCacheLine) Mutex send_posters_;  // leaf: held while a WQE is written
     WqeRing<SendWqe> sq_;
     std::uint32_t reads_posted_ = 0;   // under send_posters_
     std::uint32_t next_send_msn_ = 1;  // the same
@@ -164,10 +164,10 @@ class Qp {
     TxLock tx_lock_;
     std::atomic<std::uint64_t> sent_{0};   // TX: requests before this index are with TCP as a whole
     std::atomic<std::uint64_t> begun_{0};  // TX: and before this one in part
-    std::mutex retire_;                    // leaf: held while completions are made
+    Mutex retire_;                         // leaf: held while completions are made
     Tx tx_;
 
-    alignas(kCacheLine) std::mutex recv_posters_;  // leaf: held while a WQE is written
+    alignas(kCacheLine) Mutex recv_posters_;  // leaf: held while a WQE is written
     WqeRing<RecvWqe> rq_;
     RxLock rx_lock_;
     std::atomic<std::uint32_t> reads_completed_{0};  // RX: Responses delivered
