@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 HOST = "127.0.0.1"
-AGAIN = {  # what a client says whose run tells nothing, and why: it is run again
+SAYS_NOTHING = {  # what a client prints whose run tells nothing, and why; it is run again
     "error: -111": "the client did not find the server's second listener",
     "Correlation coefficient": "perftest did not find out how fast its clock runs",
 }
@@ -162,7 +162,7 @@ class Runner:
         code, client_cpu = finish(client, 60)
         served_on = row.program == "cmtime"  # until it is killed
         _, server_cpu = finish(server, 10 if code == 0 and not served_on else 0)
-        for said, why in AGAIN.items():
+        for said, why in SAYS_NOTHING.items():
             if said in text:
                 return None, why
         if code != 0:

@@ -505,7 +505,7 @@ TEST_F(ProgressTest, PollsRestBehindABurstWhoeverHadNewsBefore) {
     b_.engine->destroy_qp(qp);
 }
 
-// Written to by a peer that says one octet after the other.
+// Its peer is a bare socket, so that an FPDU comes in parts.
 class LargeFpduTest : public testing::Test {
   protected:
     static constexpr std::size_t kPayload = 60'000, kFirst = 8'000;  // not much, of what takes some microseconds
