@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Two engines joined by real sockets with little room, so that a sender is full most of the time: whatever wakes it is
 // a race between pollers and the background threads, and a wake-up that gets lost is a hang.
-#include <gtest/gtest.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -20,117 +16,17 @@
 #include <thread>
 #include <vector>
 
-#include "engine/engine_impl.h"
-#include "sockets.h"
+#include "side.h"
 #include "wire/terminate.h"
 
 namespace swrnic::engine::test {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr std::uint32_t kPd = 1, kAll = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead;
-constexpr std::size_t kLength = 300'000;
 constexpr std::uint64_t kMessages = 60;
-constexpr std::uint16_t kReads = 8;  // at a time
 
-struct QuietHost final : Host {
-    void comp_posted(std::uint32_t) override {}
-    void async_event(AsyncEvent, std::uint32_t) override { ++events; }
-    void qp_ready(std::uint32_t) override {}
-    void qp_closed(std::uint32_t, CloseReason) override {}
-    void terminated(std::uint32_t, std::string_view, bool sent) override {
-        ++(sent ? terminates_sent : terminates_received);
-    }
-    bool control_readable() override { return false; }
-    bool report() override {
-        ++reports;
-        return false;
-    }
-    std::atomic<int> events{0}, terminates_sent{0}, terminates_received{0}, reports{0};
-};
-
-QpInit qp_init(std::uint32_t number, Cq* cq) {
-    return {.qpn = number,
-            .pd = kPd,
-            .send_cq = cq,
-            .recv_cq = cq,
-            .max_send_wr = 64,
-            .max_recv_wr = 64,
-            .max_send_sge = 1,
-            .max_recv_sge = 1,
-            .max_inline = 64,
-            .sq_sig_all = true};
-}
-
-struct Side {
-    explicit Side(std::uint32_t number, const EngineOptions& options = {}) : qpn(number) {
-        engine = Engine::create(options, host, -1);
-        cq = engine->create_cq(256, number);
-        qp = engine->create_qp(qp_init(number, cq));
-        engine->modify_state(*qp, QpState::kInit);
-        engine->set_access(*qp, access::kRemoteWrite | access::kRemoteRead);
-        stag = engine->register_region(kPd, reinterpret_cast<std::uintptr_t>(memory.data()), memory.size(),
-                                       reinterpret_cast<std::uintptr_t>(memory.data()), kAll);
-    }
-    ~Side() {
-        engine->destroy_qp(qp);
-        engine->destroy_cq(cq);
-    }
-    // Successful completions, or -1.
-    int poll() {
-        bool failed = false;
-        const int found = engine->poll_cq(
-            *cq, 16, [&](const WorkCompletion& done) { failed = failed || done.status != WcStatus::kSuccess; });
-        return failed ? -1 : found;
-    }
-    Sge sge() { return {reinterpret_cast<std::uintptr_t>(memory.data()), kLength, stag}; }
-
-    const std::uint32_t qpn;
-    QuietHost host;
-    std::unique_ptr<Engine> engine;
-    Cq* cq;
-    Qp* qp;
-    std::vector<std::byte> memory = std::vector<std::byte>(kLength, std::byte(0x5a));
-    std::uint32_t stag;
-};
-
-template <typename Condition>
-testing::AssertionResult soon(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 5s;
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > deadline) return testing::AssertionFailure() << "not within 5 s";
-        std::this_thread::sleep_for(100us);
-    }
-    return testing::AssertionSuccess();
-}
-
-void join(Side& side, int fd, bool initiator) {
-    Connection connection{};
-    connection.fd = fd;
-    connection.initiator = initiator;
-    connection.large_fpdu = true;
-    connection.ird = connection.ord = kReads;
-    side.engine->connect(side.qpn, connection);
-}
-
-// 64 octets.
-PostResult post_write(Side& from, Side& to) {
-    const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
-    const PostResult result = from.engine->post_send(
-        *from.qp, {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0});
-    from.engine->ring_doorbell(*from.qp);
-    return result;
-}
-
-class ProgressTest : public testing::Test {
+class ProgressTest : public JoinedTest {
   protected:
-    void SetUp() override {
-        const auto [active, passive] = connected_sockets();
-        join(a_, active, true);
-        join(b_, passive, false);
-    }
     // All messages of one side, some at a time, polling only when `polls`.
     static void run(Side& from, Side& to, WrOpcode opcode, std::uint64_t messages) {
         const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -181,8 +77,6 @@ class ProgressTest : public testing::Test {
         while (std::chrono::steady_clock::now() < until)
             EXPECT_EQ(side.poll(), 0);
     }
-
-    Side a_{100}, b_{200};
 };
 
 // The responder of a Read calls nothing: its socket is full and empty again while threads alone look.
@@ -356,199 +250,6 @@ TEST_F(ProgressTest, AThreadLooksOnBetweenMessagesAndSleepsBehindThem) {
     std::this_thread::sleep_for(200ms);
     EXPECT_LT(processor_time(thread) - spent, 5ms);
 }
-
-// With a sanitizer the polls alone may take longer than what ends a burst.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-
-std::uint32_t segments_sent(int fd) {
-    tcp_info info{};
-    socklen_t size = sizeof info;
-    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
-    return info.tcpi_data_segs_out;
-}
-
-constexpr int kTries = 200;
-
-// In how many tries nothing leaves in the call that posts one more behind a burst and an empty poll.
-int gathered_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst) {
-    int gathered = 0;
-    for (int i = 0; i < kTries; ++i) {
-        for (std::size_t posted = 0; posted < burst; ++posted)
-            EXPECT_EQ(post_write(from, to), PostResult::kOk);
-        for (std::size_t done = 0; done < burst;)
-            done += static_cast<std::size_t>(from.poll());
-        EXPECT_EQ(from.poll(), 0);
-        const std::uint32_t before = segments_sent(fd);
-        EXPECT_EQ(post_write(from, to), PostResult::kOk);
-        if (segments_sent(fd) == before) ++gathered;
-        while (from.poll() == 0) {
-        }
-    }
-    return gathered;
-}
-
-// A program that keeps its queue full polls for room; what it posts then is gathered, unless it was stopped between the
-// two: on a busy machine that may be so most of the time. Others wait for nobody but a thread that is at their QP.
-TEST_F(ProgressTest, ALongBurstGoesOnBehindAPoll) {
-    Side from(300), to(400);
-    const auto [active, passive] = connected_sockets();
-    join(from, active, true);
-    join(to, passive, false);
-    int fewest = kTries, most = 0;
-    for (int round = 0; round < 50 && fewest >= kTries / 4; ++round)
-        fewest = std::min(fewest, gathered_behind_a_poll(from, to, active, 2));
-    EXPECT_LT(fewest, kTries / 4);
-    for (int round = 0; round < 50 && most <= kTries * 3 / 4; ++round)
-        most = std::max(most, gathered_behind_a_poll(from, to, active, 32));
-    EXPECT_GT(most, kTries * 3 / 4);
-}
-
-// So many messages, one behind the other and received.
-void bring(Side& from, Side& to, std::size_t messages) {
-    const auto received = [&] { return to.qp->counters().get(Count::kRxFpdus); };
-    const std::uint64_t expected = received() + messages;
-    for (std::size_t i = 0; i < messages; ++i)
-        EXPECT_EQ(post_write(from, to), PostResult::kOk);
-    for (std::size_t done = 0; done < messages;)
-        done += static_cast<std::size_t>(from.poll());
-    while (received() != expected)
-        EXPECT_EQ(to.poll(), 0);
-}
-
-std::uint64_t receive_calls(const Side& side) {
-    return side.qp->counters().get(Count::kRxCalls);
-}
-
-// Polls until then, and the receive calls in them.
-struct Waited {
-    std::uint64_t calls = 0, polls = 0;
-    std::uint64_t spared() const { return polls - std::min(polls, calls); }
-};
-Waited wait_until(Side& side, std::chrono::steady_clock::time_point until) {
-    Waited waited;
-    const std::uint64_t before = receive_calls(side);
-    for (; std::chrono::steady_clock::now() < until; ++waited.polls)
-        EXPECT_EQ(side.poll(), 0);
-    waited.calls = receive_calls(side) - before;
-    return waited;
-}
-Waited wait_for(Side& side, std::chrono::microseconds time) {
-    return wait_until(side, std::chrono::steady_clock::now() + time);
-}
-
-// Behind many messages `side` makes few receive calls in its polls; behind a single one each poll makes one.
-void expect_rests_behind_many(Side& from, Side& to, Side& side) {
-    std::uint64_t fewest = ~std::uint64_t{0}, fewest_spared = fewest;
-    for (int round = 0; round < 20; ++round) {
-        bring(from, to, 32);
-        fewest = std::min(fewest, wait_for(side, 500us).calls);
-        bring(from, to, 1);
-        fewest_spared = std::min(fewest_spared, wait_for(side, 500us).spared());
-    }
-    EXPECT_LE(fewest, 500u / 4 + 2);
-    EXPECT_LE(fewest_spared, 2u);
-}
-
-// A call that comes too early keeps the socket from its sender.
-TEST_F(ProgressTest, PollsRestBehindABurst) {
-    expect_rests_behind_many(a_, b_, b_);
-}
-
-// It was seen how often its sender flushes: the first call behind a flush is not made long before the next.
-TEST_F(ProgressTest, PollsRestUntilTheNextFlushIsNear) {
-    constexpr int kFlushes = 10;
-    std::uint64_t fewest = ~std::uint64_t{0};
-    for (int round = 0; round < 50; ++round) {
-        bring(a_, b_, 20);
-        const std::uint64_t before = receive_calls(b_);
-        for (int i = 0; i < kFlushes; ++i) {
-            const auto next = std::chrono::steady_clock::now() + 60us;
-            bring(a_, b_, 20);
-            wait_until(b_, next);
-        }
-        fewest = std::min(fewest, receive_calls(b_) - before);
-    }
-    EXPECT_LE(fewest, kFlushes * 2u);
-}
-
-// Nor is each poll a call behind a long burst of its own program, which waits for the peer.
-TEST_F(ProgressTest, PollsRestBehindALongBurstOfTheirProgram) {
-    bring(a_, b_, 1);
-    bring(b_, a_, 1);  // no stream, and it is the one that received last
-    expect_rests_behind_many(a_, b_, a_);
-}
-
-// Though another QP had news just before, and epoll is asked again at once, and again.
-TEST_F(ProgressTest, PollsRestBehindABurstWhoeverHadNewsBefore) {
-    Side other(300);
-    const std::uint32_t second = 201;
-    Qp* const qp = b_.engine->create_qp(qp_init(second, b_.cq));
-    b_.engine->modify_state(*qp, QpState::kInit);
-    b_.engine->set_access(*qp, access::kRemoteWrite);
-    const auto [active, passive] = connected_sockets();
-    join(other, active, true);
-    Connection connection{};
-    connection.fd = passive;
-    b_.engine->connect(second, connection);
-    const auto received = [&] { return qp->counters().get(Count::kRxFpdus); };
-    std::uint64_t fewest = ~std::uint64_t{0};
-    for (std::uint64_t round = 1; round <= 50; ++round) {
-        ASSERT_EQ(post_write(other, b_), PostResult::kOk);
-        while (other.poll() == 0) {
-        }
-        while (received() != round)
-            EXPECT_EQ(b_.poll(), 0);
-        bring(a_, b_, 32);
-        fewest = std::min(fewest, wait_for(b_, 60us).calls);
-    }
-    EXPECT_LE(fewest, 60u / 4 + 2);
-    b_.engine->destroy_qp(qp);
-}
-
-// Its peer is a bare socket, so that an FPDU comes in parts.
-class LargeFpduTest : public testing::Test {
-  protected:
-    static constexpr std::size_t kPayload = 60'000, kFirst = 8'000;  // not much, of what takes some microseconds
-
-    void SetUp() override {
-        const auto [active, passive] = connected_sockets();
-        peer_ = sys::Fd(active);
-        join(to_, passive, false);
-        const std::size_t ulpdu_len = wire::kTaggedHeaderLen + kPayload;
-        fpdu_.resize(wire::fpdu_size(ulpdu_len));
-        wire::store_be16(fpdu_.data(), static_cast<std::uint16_t>(ulpdu_len));
-        wire::TaggedHeader{true, wire::rdmap_control(wire::Opcode::kWrite), to_.stag,
-                           reinterpret_cast<std::uintptr_t>(to_.memory.data())}
-            .emit(fpdu_.data() + wire::kFpduHeaderLen);
-    }
-    void send(std::size_t from, std::size_t to) {
-        const auto length = static_cast<ssize_t>(to - from);
-        ASSERT_EQ(::send(peer_.get(), fpdu_.data() + from, to - from, MSG_NOSIGNAL), length);
-    }
-    std::uint64_t received() const { return to_.qp->counters().get(Count::kRxFpdus); }
-
-    Side to_{200};
-    sys::Fd peer_;
-    std::vector<std::byte> fpdu_;
-};
-
-// The rest of a large FPDU takes its time, however little of it has come: polls leave it alone until it can be there.
-TEST_F(LargeFpduTest, PollsRestUntilTheRestCanHaveCome) {
-    std::uint64_t fewest = ~std::uint64_t{0};
-    for (int round = 0; round < 50; ++round) {
-        const std::uint64_t before = receive_calls(to_);
-        send(0, kFirst);
-        while (receive_calls(to_) == before)
-            to_.poll();
-        const Waited waited = wait_for(to_, 3us);
-        if (waited.polls >= 4) fewest = std::min(fewest, waited.calls);
-        send(kFirst, fpdu_.size());
-        EXPECT_TRUE(soon([&] { return to_.poll(), received() == static_cast<std::uint64_t>(round) + 1; }));
-    }
-    EXPECT_EQ(fewest, 0u);
-}
-
-#endif
 
 // A poll may hear of a new stream before whoever connects has let go of it.
 TEST(StreamBeginTest, WhatWasThereBeforeIsReceivedWhoeverHearsOfIt) {
