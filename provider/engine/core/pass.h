@@ -48,7 +48,9 @@ class PassPool {
 
   public:
     static constexpr std::size_t kSlots = 64;
-    static constexpr std::size_t kRxStaging = 192 * 1024;  // of one read; what is carried over is the QP's
+    // Of one read; what is carried over is the QP's. Not a whole number of pages: reads of a full socket are as long as
+    // this, and where one meets a distance at which the kernel's copy is slow (copy.h), so would all behind it.
+    static constexpr std::size_t kRxStaging = 192 * 1024 - 1088;
     // Of one send. Least: holds the largest FPDU twice, with and without markers.
     static constexpr std::size_t kLeastTxStaging = 160 * 1024, kTxStaging = 8 * kLeastTxStaging;
     static constexpr std::size_t kTxScratch = 64 * 1024;  // slices and records of one send
