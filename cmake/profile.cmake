@@ -30,7 +30,7 @@ elseif(SWRNIC_PROFILED)
     set(counting ${training}/lib/libswrnic-rdmav${SWRNIC_PABI}.so)
     add_custom_target(swrnic_counting
         COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${training} -G ${CMAKE_GENERATOR} ${same_options}
-        COMMAND ${CMAKE_COMMAND} --build ${training} --parallel ${cores} --target swrnic
+        COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS ${CMAKE_COMMAND} --build ${training} --parallel ${cores} --target swrnic
         BYPRODUCTS ${counting}
         COMMENT "Building a provider that counts"
         VERBATIM)
