@@ -8,7 +8,7 @@ from programs import Failed, Runner
 from rows import MIB, ROWS
 
 # What no row measures, and is a program's daily work all the same.
-MORE = [replace(ROWS[0], program=program, size=size, count=count, crc=crc, options=options)
+MORE = [replace(ROWS[0], name=" ".join((program, str(size), "CRC " + crc, *options)), program=program, size=size, count=count, crc=crc, options=options)
         for program, size, count, crc, options in (
             ("ib_send_bw", 4096, 100000, "off", ()), ("ib_send_bw", 4096, 100000, "on", ()), ("ib_read_bw", 4096, 100000, "on", ()),
             ("ib_write_bw", 4096, 100000, "on", ("-b",)), ("ib_send_lat", 4096, 20000, "on", ()), ("ib_send_lat", 65536, 5000, "off", ()),
@@ -18,7 +18,7 @@ MORE = [replace(ROWS[0], program=program, size=size, count=count, crc=crc, optio
 def main():
     runner = Runner(sys.argv[1], None)
     for row in ROWS + MORE:
-        print(f"{row.name}", flush=True)
+        print(row.name, flush=True)
         runner.perftest(row, max(row.count // 10, 500))
 
 

@@ -34,11 +34,13 @@ elseif(SWRNIC_PROFILED)
         BYPRODUCTS ${counting}
         COMMENT "Building a provider that counts"
         VERBATIM)
+    set(runs train.py programs.py rows.py)
+    list(TRANSFORM runs PREPEND ${PROJECT_SOURCE_DIR}/bench/)
     add_custom_command(OUTPUT ${training}/trained
         COMMAND ${CMAKE_COMMAND} -E rm -rf ${profile}
         COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/bench/train.py ${training}/bin/swrnic
         COMMAND ${CMAKE_COMMAND} -E touch ${training}/trained
-        DEPENDS swrnic_counting ${counting} ${PROJECT_SOURCE_DIR}/bench/train.py
+        DEPENDS swrnic_counting ${counting} ${runs}
         COMMENT "Running perftest over it"
         VERBATIM)
     add_custom_target(swrnic_profile DEPENDS ${training}/trained)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Two engines joined by real sockets with little room, so that a sender is full most of the time: whatever wakes it is
 // a race between pollers and the background threads, and a wake-up that gets lost is a hang.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -111,6 +111,7 @@ inline PostResult post_write(Side& from, Side& to) {
     return result;
 }
 
+// Two of them, joined by a socket.
 class JoinedTest : public testing::Test {
   protected:
     void SetUp() override {

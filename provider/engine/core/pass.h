@@ -51,6 +51,7 @@ class PassPool {
     // Of one read; what is carried over is the QP's. Not a whole number of pages: reads of a full socket are as long as
     // this, and where one meets a distance at which the kernel's copy is slow (copy.h), so would all behind it.
     static constexpr std::size_t kRxStaging = 192 * 1024 - 1088;
+    static_assert(kRxStaging % 4096 >= 64 && kRxStaging % 4096 <= 4096 - 64);
     // Of one send. Least: holds the largest FPDU twice, with and without markers.
     static constexpr std::size_t kLeastTxStaging = 160 * 1024, kTxStaging = 8 * kLeastTxStaging;
     static constexpr std::size_t kTxScratch = 64 * 1024;  // slices and records of one send
