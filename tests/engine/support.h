@@ -72,6 +72,7 @@ struct Script {
     bool bypass = false;  // foreign memory may come here by itself
     Bytes outbound;
     std::size_t window = kNoLimit;  // octets that send() still takes
+    std::size_t slices = 0;         // of the last send()
     std::uint32_t emss = 1460;
     bool fin_sent = false;
 };
@@ -104,6 +105,7 @@ class ScriptTransport final : public Transport {
 
     IoResult send(const IoSlice* slices, std::size_t count) override {
         std::size_t moved = 0;
+        script_.slices = count;
         for (std::size_t i = 0; i < count && script_.window != 0; ++i) {
             const std::size_t part = std::min(slices[i].length, script_.window);
             script_.outbound.insert(script_.outbound.end(), slices[i].base, slices[i].base + part);

@@ -30,8 +30,9 @@ struct SendWqe;
 
 class Tx {
   public:
-    // Octets. Payloads up to that are copied: cheaper than a slice of their own.
-    static constexpr std::uint32_t kCopy = 8192;
+    // Octets. Payloads up to that are copied while a send holds no more: one slice for an FPDU that leaves alone is
+    // cheaper than three. Behind those the copy costs more than slices, unless they are shorter than kLeastSlice.
+    static constexpr std::uint32_t kCopy = 8192, kLeastSlice = 2048;
 
     enum class Status : std::uint8_t {
         kMoved,    // something went out; there may be more
@@ -109,6 +110,8 @@ class Tx {
 
     // Appends one FPDU; false when its memory is gone (a fault is raised, nothing was appended).
     bool lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after);
+    // A payload longer than kLeastSlice.
+    [[gnu::noinline]] static bool is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices);
     std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_rtr(const Cursor& at, std::byte* out);

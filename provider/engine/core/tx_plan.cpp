@@ -156,6 +156,10 @@ void Tx::source_failed(const Cursor& at, MemoryError error) {
 // ---- layout
 // --------------------------------------------------------------------------------------------------------------
 
+bool Tx::is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices) {
+    return payload <= kCopy && (payload <= slices * kLeastSlice || layout.octets < kCopy);
+}
+
 bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after) {
     IoSlice payload[64];
     std::uint32_t slices = 0;
@@ -178,7 +182,7 @@ bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& aft
         }
         if (!copy_payload(at, plan, {payload, slices}, write)) return false;
         write += plan.payload;
-    } else if (plan.payload <= kCopy) {
+    } else if (plan.payload <= kLeastSlice || is_copied(layout, plan.payload, slices)) {
         for (std::uint32_t i = 0; i < slices; ++i) {
             copy_octets(write, payload[i].base, payload[i].length);
             write += payload[i].length;
