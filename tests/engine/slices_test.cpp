@@ -37,6 +37,11 @@ class SlicesTest : public testing::Test {
             EXPECT_TRUE(
                 std::ranges::equal(std::span(ulpdu).subspan(wire::kTaggedHeaderLen), std::span(data_).first(length)));
     }
+    void expect_sent(std::size_t slices, std::size_t count, std::size_t length) {
+        EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
+        EXPECT_EQ(rig_.script.slices, slices);
+        expect_stream(count, length);
+    }
     std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(data_.data()); }
 
     Rig rig_;
@@ -46,30 +51,22 @@ class SlicesTest : public testing::Test {
 
 TEST_F(SlicesTest, AnFpduThatLeavesAloneIsOne) {
     post(Tx::kCopy, 1);
-    EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
-    EXPECT_EQ(rig_.script.slices, 1u);
-    expect_stream(1, Tx::kCopy);
+    expect_sent(1, 1, Tx::kCopy);
 }
 
 TEST_F(SlicesTest, BehindTheFirstOctetsPayloadsAreNotCopied) {
     post(4096, 20);
-    EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
-    EXPECT_EQ(rig_.script.slices, 18u * 2 + 1) << "18 of 20 payloads, and what stands around them";
-    expect_stream(20, 4096);
+    expect_sent(18 * 2 + 1, 20, 4096);  // 18 of 20 payloads, and what stands around them
 }
 
 TEST_F(SlicesTest, SmallPayloadsAreCopied) {
     post(Tx::kLeastSlice, 20);
-    EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
-    EXPECT_EQ(rig_.script.slices, 1u);
-    expect_stream(20, Tx::kLeastSlice);
+    expect_sent(1, 20, Tx::kLeastSlice);
 }
 
 TEST_F(SlicesTest, SmallElementsAreCopied) {
     post(4096, 20, 4);
-    EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
-    EXPECT_EQ(rig_.script.slices, 1u);
-    expect_stream(20, 4096);
+    expect_sent(1, 20, 4096);
 }
 
 // What is laid out anew after a part of it went out may be laid out otherwise.
