@@ -22,7 +22,7 @@ class SlicesTest : public testing::Test {
         parameters.large_fpdu = true;
         ASSERT_TRUE(rig_.start(parameters));
     }
-    // Each of elements of equal length, which follow each other in memory.
+    // Messages of so many elements, alike in length, which follow each other in memory.
     void post(std::uint32_t length, int count, std::uint32_t elements = 1) {
         std::vector<Sge> sges;
         for (std::uint32_t i = 0; i < elements; ++i)

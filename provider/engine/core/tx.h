@@ -31,7 +31,7 @@ struct SendWqe;
 class Tx {
   public:
     // Octets. Payloads up to that are copied while a send holds no more: one slice for an FPDU that leaves alone is
-    // cheaper than three. Behind those the copy costs more than slices, unless they are shorter than kLeastSlice.
+    // cheaper than three. Behind those the copy costs more than slices, unless they hold less than kLeastSlice each.
     static constexpr std::uint32_t kCopy = 8192, kLeastSlice = 2048;
 
     enum class Status : std::uint8_t {
@@ -110,7 +110,7 @@ class Tx {
 
     // Appends one FPDU; false when its memory is gone (a fault is raised, nothing was appended).
     bool lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after);
-    // A payload longer than kLeastSlice.
+    // For a payload longer than kLeastSlice. Out of line: small messages would pay for it.
     [[gnu::noinline]] static bool is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices);
     std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
