@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=$(nproc 2>/dev/null || echo 2)
 
 # What it takes to build and run; to test; and what CI adds.
-build_packages=(g++ make cmake pkg-config libibverbs-dev librdmacm-dev libisal-dev libfmt-dev libcli11-dev libnl-3-dev libsystemd-dev systemtap-sdt-dev)
+build_packages=(g++ make cmake pkg-config libibverbs-dev librdmacm-dev libisal-dev libfmt-dev libcli11-dev libelf-dev libnl-3-dev libsystemd-dev systemtap-sdt-dev)
 run_packages=(ibverbs-utils rdmacm-utils perftest)
 test_packages=(libgtest-dev libbenchmark-dev nlohmann-json3-dev git binutils clang-format-14 shellcheck gnuplot-nox man-db groff-base bsdextrautils mandoc python3-yaml)
 ci_packages=(clang-tidy-14 valgrind)

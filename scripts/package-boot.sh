@@ -18,9 +18,26 @@ modinfo -n swrnic | grep -q /updates/dkms/ || fail 'the module is not the one th
 ibv_devices | grep -w swr0 || fail 'ibv_devices does not list swr0'
 for _ in $(seq 100); do ibv_devinfo -d swr0 | grep -q PORT_ACTIVE && break; sleep 0.2; done
 ibv_devinfo -d swr0 | grep PORT_ACTIVE || fail 'the port is not active'
+# serves NUMBER: swrnicd says that it serves as many devices.
+serves() { systemctl show -P StatusText swrnicd.service | grep -q "^$1 devices served"; }
+systemctl is-active swrnicd.service || fail 'swrnicd.service'
+for _ in $(seq 100); do serves 1 && break; sleep 0.2; done
+serves 1 || fail "swrnicd: $(systemctl status swrnicd.service)"
 ip link add dummy5 type dummy || fail 'no dummy'
 for _ in $(seq 100); do rdma link show swr5/1 >/dev/null 2>&1 && break; sleep 0.2; done
 rdma link show swr5/1 || fail 'the udev rule has not made swr5 when dummy5 appeared'
+for _ in $(seq 100); do serves 2 && break; sleep 0.2; done
+serves 2 || fail "swrnicd does not serve a device that came later: $(systemctl status swrnicd.service)"
+daemon=$(systemctl show -P MainPID swrnicd.service)
+workers=$(cat "/proc/$daemon/task/$daemon/children")
+[ "$(wc -w <<<"$workers")" = 2 ] || fail "workers: $workers"
+for process in $daemon $workers; do
+    rights=$(sed -nE 's/^(CapPrm|CapEff|CapAmb):\t//p' "/proc/$process/status" | tr '\n' ' ')
+    grep -qE '^Uid:[[:space:]]+[1-9]' "/proc/$process/status" || fail "a process of swrnicd is root's"
+    if [ "$process" = "$daemon" ]; then wanted='0000000000200000 0000000000200000 0000000000000000 '
+    else wanted='0000000000000000 0000000000000000 0000000000000000 '; fi
+    [ "$rights" = "$wanted" ] || fail "rights of process $process of swrnicd: $rights"
+done
 runuser -u tester -- rping -s -a 10.0.2.15 -C 10 -V &
 sleep 5
 runuser -u tester -- rping -c -a 10.0.2.15 -C 10 -V >/dev/null || fail rping

@@ -4,10 +4,13 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <set>
 #include <string>
@@ -16,6 +19,7 @@
 #include "config.h"
 #include "log.h"
 #include "precautions.h"
+#include "rights.h"
 #include "supervisor.h"
 #include "uevents.h"
 
@@ -28,22 +32,33 @@ constexpr int kSlowLook = 5000;  // milliseconds; where the kernel does not tell
 
 constexpr const char* kText =
     R"(Serves every device of the kernel module swrnic.ko: without it consumers in the kernel, such as NFS over RDMA, get no connection.
-Programs need it not. It runs as root, in the foreground; systemd starts it as swrnicd.service.
+Programs need it not. It starts with CAP_SYS_ADMIN, in the foreground; systemd starts it as swrnicd.service.
 Settings: SWRNIC_LOG, SWRNIC_TIMEOUT, SWRNIC_RNR_TIMEOUT, SWRNIC_TRACE, by environment or in /etc/swrnic.conf; see swrnic.conf(5).)";
 
-// SIGTERM and SIGINT, as a descriptor.
+// SIGTERM and SIGINT, and SIGCHLD of workers, as a descriptor.
 Fd catch_signals() {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     return Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// Whether one of them says that the end has come.
+bool told_to_end(int signals) {
+    signalfd_siginfo signal{};
+    bool end = false;
+    while (::read(signals, &signal, sizeof signal) == sizeof signal)
+        end = end || signal.ssi_signo != SIGCHLD;
+    return end;
 }
 
 int serve(const Config& config, const std::set<std::string>& devices) {
     const Fd signals = catch_signals();
     take_precautions();
+    if (!keep_the_right_to_serve()) log(LogLevel::kWarn, "cannot give up capabilities: {}", std::strerror(errno));
     Uevents uevents;
     Supervisor supervisor(config, devices);
     supervisor.look();
@@ -51,15 +66,14 @@ int serve(const Config& config, const std::set<std::string>& devices) {
     if (supervisor.served() == 0 && !supervisor.look_again())
         log(LogLevel::kWarn, "no device of the module swrnic.ko: waiting for one");
     for (;;) {
-        std::array<pollfd, 3> fds{
-            {{signals.get(), POLLIN, 0}, {supervisor.gone_fd(), POLLIN, 0}, {uevents.fd(), POLLIN, 0}}};
+        std::array<pollfd, 2> fds{{{signals.get(), POLLIN, 0}, {uevents.fd(), POLLIN, 0}}};
         int timeout = uevents.fd() >= 0 ? -1 : kSlowLook;
         if (const auto again = supervisor.look_again()) timeout = static_cast<int>(again->count());
         const int ready = ::poll(fds.data(), fds.size(), timeout);
         if (ready < 0) continue;
-        if (fds[0].revents != 0) break;
-        const bool told = fds[2].revents != 0 && uevents.drain();
-        if (ready != 0 && fds[1].revents == 0 && !told) continue;
+        if (fds[0].revents != 0 && told_to_end(signals.get())) break;
+        const bool told = fds[1].revents != 0 && uevents.drain();
+        if (ready != 0 && fds[0].revents == 0 && !told) continue;
         supervisor.look();
         ::sd_notifyf(0, "STATUS=%zu devices served", supervisor.served());
     }

@@ -49,8 +49,8 @@ void take_precautions() {
     ::pthread_attr_setstacksize(&attributes, kThreadStack);
     ::pthread_setattr_default_np(&attributes);
     ::pthread_attr_destroy(&attributes);
-    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
-        report("mlockall", "memory pressure may swap this process out and stop mounts", errno);
+    constexpr rlimit kAll{RLIM_INFINITY, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_MEMLOCK, &kAll) != 0) report("RLIMIT_MEMLOCK", "not all memory may be locked", errno);
     void* volatile heap = std::malloc(kHeap);  // else the compiler sees that nobody uses it, and leaves it out
     std::free(heap);
     // Our allocations must not wait for writing that goes through us.
@@ -59,6 +59,11 @@ void take_precautions() {
     if (::setpriority(PRIO_PROCESS, 0, kNice) != 0)
         report("setpriority -20", "memory pressure may leave this process little of the processors", errno);
     keep_from_oom_killer();
+}
+
+void lock_memory() {
+    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        report("mlockall", "memory pressure may swap this process out and stop mounts", errno);
 }
 
 }  // namespace swrnic::daemon

@@ -4,7 +4,9 @@
 
 namespace swrnic::daemon {
 
-// Once, before any thread. What the system refuses is logged, and done without.
+// Once, before any worker, which inherits them. What the system refuses is logged, and done without.
 void take_precautions();
+// In each worker, since locks are not inherited; needs no rights behind take_precautions().
+void lock_memory();
 
 }  // namespace swrnic::daemon

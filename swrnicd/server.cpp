@@ -73,8 +73,11 @@ std::unique_ptr<Server> Server::create(const Config& config, const std::string& 
                                         .memory = &server->memory_};
     server->engine_ = engine::Engine::create(options, *server, event_fd);
     if (!server->engine_) return nullptr;
-    server->engine_->start();
     return server;
+}
+
+void Server::start() {
+    engine_->start();
 }
 
 Server::~Server() {

@@ -24,10 +24,12 @@ namespace swrnic::daemon {
 
 class Server final : public engine::Host {
   public:
-    // Takes event_fd; `served` is the same file's calls. gone_fd: an eventfd that is raised when the device has gone;
+    // Takes event_fd; `calls` are the same file's. gone_fd: an eventfd that is raised when the device has gone;
     // borrowed. Null without memory.
     static std::unique_ptr<Server> create(const Config& config, const std::string& device, int event_fd,
                                           std::unique_ptr<Calls> calls, int gone_fd);
+    // Makes the engine's thread, with the rights that the caller has by now: nothing is done before.
+    void start();
     // Aborts the streams that are left.
     ~Server();
     Server(const Server&) = delete;

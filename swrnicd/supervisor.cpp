@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "supervisor.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -21,7 +21,7 @@ const char* why(int error) {
         case EBUSY:
             return "another daemon serves it; waiting for its end";
         case EPERM:
-            return "not permitted: CAP_NET_ADMIN is needed";
+            return "not permitted: CAP_SYS_ADMIN of the host is needed, and the network namespace of the device";
         case EACCES:
             return "may not be opened: run as root";
         default:
@@ -31,13 +31,15 @@ const char* why(int error) {
 
 }  // namespace
 
-Supervisor::Supervisor(const Config& config, std::set<std::string> wanted)
-    : config_(config), wanted_(std::move(wanted)), gone_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Supervisor::~Supervisor() {
+    for (auto& [node, worker] : served_)
+        worker.line = Fd();
+    for (const auto& [node, worker] : served_)
+        ::waitpid(worker.process, nullptr, 0);
+}
 
 void Supervisor::look() {
-    eventfd_t count;
-    ::eventfd_read(gone_.get(), &count);
-    let_go();
+    const std::set<UverbsNode> died = let_go();
     const std::vector<UverbsNode> present = list_uverbs();
     const auto is_absent = [&](const UverbsNode& node) {
         return !std::binary_search(present.begin(), present.end(), node);
@@ -48,6 +50,8 @@ void Supervisor::look() {
         if (served_.contains(node) || passed_over_.contains(node)) continue;
         if (!wanted_.empty() && !wanted_.contains(node.device)) {
             passed_over_.insert(node);
+        } else if (died.contains(node)) {
+            waiting_.insert(node);  // not at once: whatever killed it may do so again
         } else if (take_up(node)) {
             waiting_.erase(node);
         }
@@ -58,24 +62,32 @@ std::optional<std::chrono::milliseconds> Supervisor::look_again() const {
     return waiting_.empty() ? std::nullopt : std::optional(kAgain);
 }
 
-void Supervisor::let_go() {
-    std::erase_if(served_, [](const auto& entry) {
-        if (!entry.second.server->gone()) return false;
-        log(LogLevel::kInfo, "{}: has gone", entry.first.device);
+std::set<UverbsNode> Supervisor::let_go() {
+    std::set<UverbsNode> died;
+    std::erase_if(served_, [&died](const auto& entry) {
+        int status = 0;
+        if (::waitpid(entry.second.process, &status, WNOHANG) != entry.second.process) return false;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            log(LogLevel::kInfo, "{}: has gone", entry.first.device);
+        } else {
+            log(LogLevel::kError, "{}: its worker has died (wait status {:#x})", entry.first.device, status);
+            died.insert(entry.first);
+        }
         return true;
     });
+    return died;
 }
 
 bool Supervisor::take_up(const UverbsNode& node) {
-    Context context;
-    int error = open_context(node.node, context);
-    std::unique_ptr<Ioctls> calls;
-    if (error == 0) {
-        calls = std::make_unique<Ioctls>(context.events.get());
-        error = calls->call(SWRNIC_IOC_SERVE, nullptr);
-    }
+    Worker worker;
+    const int error = start_worker(config_, node, worker);
     if (error == EPROTONOSUPPORT) {
         log(LogLevel::kDebug, "{}: not a device of swrnic.ko", node.device);
+        passed_over_.insert(node);
+        return true;
+    }
+    if (error == EPERM) {  // neither its namespace nor our rights change
+        log(LogLevel::kError, "{}: {}", node.device, why(error));
         passed_over_.insert(node);
         return true;
     }
@@ -85,17 +97,12 @@ bool Supervisor::take_up(const UverbsNode& node) {
         passed_over_.insert(node);
         return true;
     }
-    std::unique_ptr<Server> server;
-    if (error == 0) {
-        server = Server::create(config_, node.device, context.events.release(), std::move(calls), gone_.get());
-        if (!server) error = ENOMEM;
-    }
     if (error != 0) {
         if (waiting_.insert(node).second) log(LogLevel::kError, "{}: {}", node.device, why(error));
         return false;
     }
     log(LogLevel::kInfo, "{}: serving", node.device);
-    served_.emplace(node, Served{std::move(context.uverbs), std::move(server)});
+    served_.emplace(node, std::move(worker));
     return true;
 }
 

@@ -4,48 +4,44 @@
 
 #include <chrono>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "config.h"
-#include "server.h"
 #include "uverbs.h"
+#include "worker.h"
 
 namespace swrnic::daemon {
 
-// One thread's.
+// In a process of one thread. Its children are its workers (worker.h), and it has no others.
 class Supervisor {
   public:
     // wanted: names of devices; empty: all of ours.
-    Supervisor(const Config& config, std::set<std::string> wanted);
+    Supervisor(const Config& config, std::set<std::string> wanted) : config_(config), wanted_(std::move(wanted)) {}
+    // Ends the workers, and waits for that.
+    ~Supervisor();
+    Supervisor(const Supervisor&) = delete;
+    Supervisor& operator=(const Supervisor&) = delete;
 
-    // Readable when a device has gone.
-    int gone_fd() const { return gone_.get(); }
-    // Takes up devices that have come, and lets go of those that have gone.
+    // Takes up devices that have come, and lets go of workers that have ended. Behind SIGCHLD too.
     void look();
     // When it should look again though nobody says so: a device could not be taken up yet.
     std::optional<std::chrono::milliseconds> look_again() const;
     std::size_t served() const { return served_.size(); }
 
   private:
-    struct Served {
-        Fd uverbs;
-        std::unique_ptr<Server> server;  // before the context
-    };
-
-    void let_go();
+    // Returns those whose workers have died.
+    std::set<UverbsNode> let_go();
     // False: try again.
     bool take_up(const UverbsNode& node);
 
     const Config config_;
     const std::set<std::string> wanted_;
-    const Fd gone_;
-    std::map<UverbsNode, Served> served_;
+    std::map<UverbsNode, Worker> served_;
     std::set<UverbsNode> passed_over_;  // not ours, or not wanted
-    std::set<UverbsNode> waiting_;      // why was logged
+    std::set<UverbsNode> waiting_;      // until it looks again; why was logged
 };
 
 }  // namespace swrnic::daemon

@@ -47,22 +47,28 @@ bool require(const Libraries& libraries, bool preload_needed, std::string& error
     return false;
 }
 
-bool prepend_preload(const std::string& preload, std::string& error) {
+// AddressSanitizer in a program that only a script or another program starts is told not to mind what stands before its
+// runtime: that program cannot be seen from here. What the user has set follows, and so wins. What a program with a
+// sanitizer executes is spared its runtime (kernel-shim/userspace/state.cpp).
+bool prepend_preload(const std::string& preload, const std::string& runtime, std::string& error) {
     if (!can_be_listed(preload, error) || !prepend("LD_PRELOAD", preload, error)) return false;
-    constexpr std::string_view kRuntime = SWRNIC_SANITIZER_RUNTIME;
-    return kRuntime.empty() || prepend("LD_PRELOAD", std::string{kRuntime}, error);
+    if (!prepend("ASAN_OPTIONS", "verify_asan_link_order=0", error)) return false;
+    constexpr std::string_view kOwnRuntime = SWRNIC_SANITIZER_RUNTIME;
+    const std::string first = kOwnRuntime.empty() ? runtime : std::string{kOwnRuntime};
+    return first.empty() || prepend("LD_PRELOAD", first, error);
 }
 
 }  // namespace
 
-bool prepare_environment(const Libraries& libraries, const KernelRdma& kernel, std::string& error) {
+bool prepare_environment(const Libraries& libraries, const KernelRdma& kernel, const std::string& runtime,
+                         std::string& error) {
     const bool preload_needed = !kernel.swrnic_module;
     if (!require(libraries, preload_needed, error)) return false;
     if (!libraries.registered) {
         if (!can_be_listed(libraries.driver_name, error)) return false;
         if (!prepend("IBV_DRIVERS", libraries.driver_name, error)) return false;
     }
-    return !preload_needed || prepend_preload(libraries.preload, error);
+    return !preload_needed || prepend_preload(libraries.preload, runtime, error);
 }
 
 std::vector<std::string> unknown_variables() {

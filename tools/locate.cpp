@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "locate.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -64,7 +66,11 @@ void look_in(const fs::path& preload_dir, const fs::path& provider_dir, Librarie
 
 std::string own_path() {
     std::error_code failed;
-    const fs::path path = fs::read_symlink("/proc/self/exe", failed);
+    fs::path path = fs::read_symlink("/proc/self/exe", failed);
+    if (failed) {  // a container without /proc; the kernel says as well what was executed
+        const auto* const executed = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+        path = fs::canonical(executed != nullptr ? executed : "", failed);
+    }
     return failed ? std::string{} : path.native();
 }
 

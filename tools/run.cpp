@@ -16,6 +16,7 @@
 #include "host.h"
 #include "locate.h"
 #include "log.h"
+#include "sanitizer.h"
 
 namespace swrnic::tools {
 
@@ -80,7 +81,8 @@ int run(const std::vector<std::string>& command, const std::string& trace) {
     set_log_level(config.log);
     const KernelRdma kernel = look_at_kernel_rdma();
     warn_about_the_surroundings(kernel);
-    if (!prepare_environment(find_libraries(own_path()), kernel, error)) {
+    if (!prepare_environment(find_libraries(own_path()), kernel, sanitizer_runtime(find_program(command.front())),
+                             error)) {
         set_log_level(LogLevel::kError);
         return refuse(error);
     }

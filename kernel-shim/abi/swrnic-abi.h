@@ -18,6 +18,13 @@
 #define SWRNIC_ABI_VERSION 2
 
 /*
+ * What ibv_query_device(3) calls vendor_id, an OUI, and vendor_part_id. "swr" has the bit of groups set in its first octet, so
+ * nobody can be given it, and no program takes the device for hardware that it knows.
+ */
+#define SWRNIC_VENDOR_ID 0x737772
+#define SWRNIC_VENDOR_PART_ID 1
+
+/*
  * The device's driver_id in both shims and in the provider's match table: a private value ("swrn"), since the kernel's enum has no
  * number for us. The kernel only ever compares it.
  */
@@ -145,6 +152,12 @@ enum swrnic_up_type {
 	 * another record). Sent a few times a second while it moves, and before the context ends. It feeds `rdma statistic`.
 	 */
 	SWRNIC_UP_COUNTED = 5,
+	/*
+	 * id: a descriptor of the provider's own, the event file among them; aux: 1 from now on, 0 no longer (told before it is
+	 * closed, and also after the device has gone). Programs close what they do not know; a shim that sees them do so leaves
+	 * these alone.
+	 */
+	SWRNIC_UP_KEEP = 6,
 };
 
 /* What a device counts, in this order; bytes are ULP payload, messages are counted when their last FPDU is out or placed. */

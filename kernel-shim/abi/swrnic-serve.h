@@ -10,8 +10,9 @@
  * QP_CONNECTED, QP_DISCONNECT, QP_ERROR, QP_READY, QP_CLOSED and COUNTED are as for the QPs of a process. One record is new:
  * SWRNIC_DOWN_QP_WORK, raised after a request was posted and not fetched.
  *
- * All calls: ENOTTY by another module; EACCES with other credentials than those that opened the file; EINVAL for a QP that the file
- * does not serve, and for a field that is out of range; EIO after the device has gone.
+ * All calls: ENOTTY by another module; EACCES with other credentials than those that opened the file, unless it is the process that
+ * SERVE was granted to, which may give up its capabilities and its user afterwards; EINVAL for a QP that the file does not serve,
+ * and for a field that is out of range; EIO after the device has gone.
  */
 #ifndef SWRNIC_SERVE_H
 #define SWRNIC_SERVE_H
@@ -28,8 +29,8 @@ enum swrnic_queue {
 };
 
 /*
- * From now on the kernel's QPs of this device are made for this file. EPERM without CAP_NET_ADMIN in the initial user namespace;
- * EBUSY while another file serves.
+ * From now on the kernel's QPs of this device are made for this file. EPERM without CAP_SYS_ADMIN in the initial user namespace,
+ * and outside the network namespace of the device's interface; EBUSY while another file serves.
  */
 #define SWRNIC_IOC_SERVE _IO('s', 0x80)
 

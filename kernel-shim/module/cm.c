@@ -74,12 +74,6 @@ static void set_terms(struct swrnic_mpa_params *terms, const struct swr_qp *qp, 
 	terms->max_ird = SWR_MAX_READS;
 }
 
-/* Whose death ends the startup. A consumer in the kernel asks by any worker, that may end before it. */
-static struct pid *owner_for(const struct swr_qp *qp)
-{
-	return qp->kernel ? NULL : get_pid(task_tgid(current));
-}
-
 /* ---- the active side --------------------------------------------------------------------------------------------------- */
 
 /*
@@ -173,7 +167,6 @@ int swr_iw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 	}
 	cm_id->add_ref(cm_id);
 	conn->cm_id = cm_id;
-	conn->owner = owner_for(qp);
 	conn->state = SWR_CONN_CONNECTING;
 	swr_conn_set_deadline(conn, conn->timeout_ms);
 	swr_conn_connect_locked(conn);
@@ -214,7 +207,6 @@ static int accept_locked(struct swr_conn *conn, struct iw_cm_id *cm_id, struct i
 	swr_conn_decided_locked(conn);
 	cm_id->add_ref(cm_id);
 	conn->cm_id = cm_id;
-	conn->owner = owner_for(qp);
 	conn->timeout_ms = timeout_of(qp);
 	tcp_sock_set_user_timeout(conn->sock->sk, min_t(u32, conn->timeout_ms, INT_MAX));
 	conn->state = SWR_CONN_STARTUP;

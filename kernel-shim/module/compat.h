@@ -27,6 +27,9 @@ static inline struct ib_udata *swr_cq_udata(struct ib_udata *udata)
 }
 #endif
 
+/* From 6.14 on the core itself tells of PORT_ACTIVE and PORT_ERR when the interface's state changes. */
+#define SWR_TELLS_PORT_STATE (LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0))
+
 /*
  * What ib_uverbs keeps behind the uobject of a CQ, QP or SRQ: which events the process has not read yet. No header shows it; it has
  * been so since 5.8. unread.c looks before it trusts.

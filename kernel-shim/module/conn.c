@@ -9,8 +9,6 @@
 
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/pid.h>
-#include <linux/sched/signal.h>
 #include <net/tcp.h>
 
 static void conn_work(struct work_struct *work);
@@ -29,9 +27,9 @@ struct swr_conn *swr_conn_alloc(struct swr_device *dev)
 	INIT_LIST_HEAD(&conn->link);
 	conn->dev = dev;
 	conn->timeout_ms = SWR_STARTUP_TIMEOUT_MS;
-	spin_lock_irq(&dev->count_lock);
-	dev->nr_conns++;
-	spin_unlock_irq(&dev->count_lock);
+	spin_lock_irq(&dev->all_lock);
+	list_add_tail(&conn->all_link, &dev->all_conns);
+	spin_unlock_irq(&dev->all_lock);
 	return conn;
 }
 
@@ -42,13 +40,13 @@ static void conn_release(struct kref *kref)
 	unsigned long flags;
 
 	WARN_ON(conn->sock || conn->spare || conn->stream || conn->cm_id || conn->qp || conn->listener);
-	put_pid(conn->owner);
-	kfree(conn);
 	/* Under the lock to the end, since the device may go as soon as it can be taken again. */
-	spin_lock_irqsave(&dev->count_lock, flags);
-	if (!--dev->nr_conns)
+	spin_lock_irqsave(&dev->all_lock, flags);
+	list_del(&conn->all_link);
+	if (list_empty(&dev->all_conns))
 		wake_up(&dev->idle);
-	spin_unlock_irqrestore(&dev->count_lock, flags);
+	spin_unlock_irqrestore(&dev->all_lock, flags);
+	kfree(conn);
 }
 
 void swr_conn_get(struct swr_conn *conn)
@@ -69,31 +67,56 @@ void swr_conn_kick(struct swr_conn *conn)
 		swr_conn_put(conn);
 }
 
-static void look_again(struct swr_conn *conn, unsigned int ms)
+void swr_conns_kick(struct swr_device *dev)
 {
+	struct swr_conn *conn, *last = NULL;
+
+	spin_lock_irq(&dev->all_lock);
+	list_for_each_entry(conn, &dev->all_conns, all_link) {
+		if (!kref_get_unless_zero(&conn->kref))
+			continue;
+		spin_unlock_irq(&dev->all_lock);
+		swr_conn_kick(conn);
+		if (last)
+			swr_conn_put(last);
+		last = conn; /* it stays in the list, and so leads to the next, while it is referred to */
+		spin_lock_irq(&dev->all_lock);
+	}
+	spin_unlock_irq(&dev->all_lock);
+	if (last)
+		swr_conn_put(last);
+}
+
+/* Nothing else needs a look: sockets, whoever decides, the owner's and the device's end kick it. */
+static void look_at_deadline(struct swr_conn *conn)
+{
+	unsigned long now = jiffies;
+
+	if (!conn->deadline)
+		return;
 	swr_conn_get(conn);
-	if (!queue_delayed_work(swr_wq, &conn->work, msecs_to_jiffies(ms)))
+	if (!queue_delayed_work(swr_wq, &conn->work, time_after(conn->deadline, now) ? conn->deadline - now : 0))
 		swr_conn_put(conn);
 }
 
+/* The caller holds a reference. */
+static void look_no_more(struct swr_conn *conn)
+{
+	conn->deadline = 0;
+	if (cancel_delayed_work(&conn->work))
+		swr_conn_put(conn);
+}
+
+/* Kick it afterwards, but in its own work. */
 void swr_conn_set_deadline(struct swr_conn *conn, u32 ms)
 {
 	conn->deadline = ms ? (jiffies + msecs_to_jiffies(ms)) | 1 : 0;
 }
 
 /* A process that dies in iw_cm waits there for its connection, and nobody would tell it. */
-static bool owner_is_dying(const struct swr_conn *conn)
+static bool owner_dies(const struct swr_conn *conn)
 {
-	struct task_struct *task;
-	bool dying;
-
-	if (!conn->owner)
-		return false;
-	rcu_read_lock();
-	task = pid_task(conn->owner, PIDTYPE_TGID);
-	dying = !task || (READ_ONCE(task->signal->flags) & SIGNAL_GROUP_EXIT) || !atomic_read(&task->signal->live);
-	rcu_read_unlock();
-	return dying;
+	return conn->qp && !conn->qp->kernel && swr_file_owner_dies(conn->qp->file);
 }
 
 static void expire_locked(struct swr_conn *conn)
@@ -123,14 +146,14 @@ static void look_locked(struct swr_conn *conn)
 	default:
 		break;
 	}
-	if (conn->state == SWR_CONN_READY || conn->state == SWR_CONN_OVER)
+	if (conn->state == SWR_CONN_NEW || conn->state == SWR_CONN_READY || conn->state == SWR_CONN_OVER)
 		return;
-	if (owner_is_dying(conn) || READ_ONCE(conn->dev->leaving) || READ_ONCE(conn->dev->removing))
+	if (owner_dies(conn) || READ_ONCE(conn->dev->leaving) || READ_ONCE(conn->dev->removing))
 		swr_conn_fail_locked(conn, -ECONNABORTED);
 	else if (conn->deadline && time_after_eq(jiffies, conn->deadline))
 		expire_locked(conn);
-	if (conn->state != SWR_CONN_READY && conn->state != SWR_CONN_OVER)
-		look_again(conn, SWR_WATCH_MS);
+	if (conn->state != SWR_CONN_OVER)
+		look_at_deadline(conn);
 }
 
 static void conn_work(struct work_struct *work)
@@ -203,14 +226,44 @@ static void tell_end_locked(struct swr_conn *conn, bool was_ready, int error)
 /* ---- a stream in the process's hands ----------------------------------------------------------------------------------- */
 
 /*
- * What is left of it here is a reference to its struct sock, to abort it when its owner has no right to it any more. That takes
+ * What is left of it here is a reference to its struct sock, to abort it when its owner has no right to it any more. Its end takes
  * the socket's lock, which the process can keep for as long as it likes: so a worker does it, whom nobody waits for but rmmod.
  */
 struct swr_stream {
-	struct work_struct abort;
+	struct work_struct end;
 	struct sock *sk;
 	struct file *file; /* of a kernel's QP: RECEIVE and TRANSMIT use the socket, whatever the daemon does to its descriptor */
+	bool reserves;	   /* the socket may use memory in reserve */
+	bool abort;
 };
+
+/*
+ * What a consumer in the kernel writes back frees memory, so the stream that it has opened may use what is kept in reserve, to send
+ * and to receive. A connection that somebody else opened may not: the reserves would be at the disposal of any peer.
+ */
+static void allow_reserves(struct swr_stream *stream)
+{
+	lock_sock(stream->sk);
+	sk_set_memalloc(stream->sk);
+	release_sock(stream->sk);
+	stream->reserves = true;
+}
+
+/*
+ * As sk_clear_memalloc(), at a moment when nobody owns the socket: whoever does may have segments waiting that came in reserved
+ * memory, and the kernel halts when it meets them in a socket without the permission.
+ */
+static void deny_reserves(struct swr_stream *stream)
+{
+	struct sock *sk = stream->sk;
+
+	while (lock_sock_fast(sk))
+		unlock_sock_fast(sk, true);
+	sock_reset_flag(sk, SOCK_MEMALLOC);
+	sk->sk_allocation &= ~__GFP_MEMALLOC;
+	unlock_sock_fast(sk, false);
+	static_branch_dec(&memalloc_socks_key);
+}
 
 static void stream_free(struct swr_stream *stream)
 {
@@ -220,33 +273,24 @@ static void stream_free(struct swr_stream *stream)
 	kfree(stream);
 }
 
-static void stream_abort(struct work_struct *work)
+static void stream_end_work(struct work_struct *work)
 {
-	struct swr_stream *stream = container_of(work, struct swr_stream, abort);
+	struct swr_stream *stream = container_of(work, struct swr_stream, end);
 
-	tcp_abort(stream->sk, ECONNABORTED); /* -ENOENT when it is closed already */
+	if (stream->reserves)
+		deny_reserves(stream);
+	if (stream->abort)
+		tcp_abort(stream->sk, ECONNABORTED); /* -ENOENT when it is closed already */
 	stream_free(stream);
 }
 
 static void stream_end(struct swr_stream *stream, bool abort)
 {
-	if (abort)
-		queue_work(swr_abort_wq, &stream->abort);
+	stream->abort = abort;
+	if (abort || stream->reserves)
+		queue_work(swr_abort_wq, &stream->end);
 	else
 		stream_free(stream);
-}
-
-/*
- * What a consumer in the kernel writes back frees memory, so its stream may use what is kept in reserve, to send and to receive.
- * The socket keeps this permission: what came in reserved memory may still wait for the socket's lock, where the kernel relies on
- * it.
- */
-static void allow_reserves(struct sock *sk)
-{
-	lock_sock(sk);
-	sock_set_flag(sk, SOCK_MEMALLOC);
-	sk->sk_allocation |= __GFP_MEMALLOC;
-	release_sock(sk);
 }
 
 int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp)
@@ -255,11 +299,11 @@ int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp)
 
 	if (!stream)
 		return -ENOMEM;
-	if (conn->qp->kernel)
-		allow_reserves(conn->sock->sk);
-	INIT_WORK(&stream->abort, stream_abort);
+	INIT_WORK(&stream->end, stream_end_work);
 	sock_hold(conn->sock->sk);
 	stream->sk = conn->sock->sk;
+	if (conn->qp->kernel && conn->initiator)
+		allow_reserves(stream);
 	conn->stream = stream;
 	*sockp = conn->sock;
 	conn->sock = NULL;
@@ -295,6 +339,7 @@ static void end_locked(struct swr_conn *conn, int error, bool abort)
 	if (was == SWR_CONN_OVER)
 		return;
 	conn->state = SWR_CONN_OVER;
+	look_no_more(conn);
 	swr_conn_close_socket(conn);
 	if (conn->stream) {
 		stream_end(conn->stream, abort);
@@ -340,7 +385,8 @@ int swr_conn_ready(struct swr_conn *conn)
 	mutex_lock(&conn->lock);
 	if (conn->state == SWR_CONN_TAKEN && !conn->terminate) {
 		conn->state = SWR_CONN_READY;
-		conn->deadline = 0;
+		look_no_more(conn);
+		swr_qp_started(conn->qp, conn);
 		swr_qp_set_state(conn->qp, IB_QPS_RTS);
 		raise_locked(conn, conn->initiator ? IW_CM_EVENT_CONNECT_REPLY : IW_CM_EVENT_ESTABLISHED, 0);
 		error = 0;

@@ -20,6 +20,8 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr, st
 		return -EINVAL;
 	memset(attr, 0, sizeof(*attr));
 	attr->sys_image_guid = ibdev->node_guid;
+	attr->vendor_id = SWRNIC_VENDOR_ID;
+	attr->vendor_part_id = SWRNIC_VENDOR_PART_ID;
 	attr->max_mr_size = SWR_MAX_MR_SIZE;
 	attr->page_size_cap = PAGE_MASK & U32_MAX; /* any: nothing is pinned */
 	attr->max_qp = SWR_MAX_QP;
@@ -112,6 +114,7 @@ static int client_add(struct ib_device *ibdev)
 static void client_remove(struct ib_device *ibdev, void *data)
 {
 	WRITE_ONCE(to_swr_device(ibdev)->removing, true);
+	swr_conns_kick(to_swr_device(ibdev));
 }
 
 struct ib_client swr_client = { .name = "swrnic", .add = client_add, .remove = client_remove };
@@ -143,21 +146,33 @@ static void refresh_work(struct work_struct *work)
 	ib_device_put(&dev->ibdev);
 }
 
-/* As from the MAC; where another device has that (a VLAN's is its parent's), one that is free. */
+static bool guid_is_taken_locked(__be64 guid)
+{
+	struct swr_device *other;
+
+	list_for_each_entry(other, &devices, link)
+		if (other->ibdev.node_guid == guid)
+			return true;
+	return false;
+}
+
+/*
+ * As from the MAC; where another device has that (a VLAN's is its parent's), with another value of the second of the two octets
+ * that a MAC does not have; and where all of these are taken, a random one.
+ */
 static void name_guid(struct swr_device *dev, const u8 *mac)
 {
 	u8 *guid = (u8 *)&dev->ibdev.node_guid;
-	struct swr_device *other;
-	bool taken;
+	unsigned int tries;
 
 	addrconf_addr_eui48(guid, (const char *)mac);
 	spin_lock(&devices_lock);
-	do {
-		taken = false;
-		list_for_each_entry(other, &devices, link)
-			taken |= other->ibdev.node_guid == dev->ibdev.node_guid;
-		guid[4] -= taken; /* the second of the two octets that a MAC does not have */
-	} while (taken);
+	for (tries = 0; guid_is_taken_locked(dev->ibdev.node_guid); tries++) {
+		if (tries < U8_MAX)
+			guid[4]--;
+		else
+			get_random_bytes(guid + 3, 5);
+	}
 	list_add(&dev->link, &devices);
 	spin_unlock(&devices_lock);
 }
@@ -178,15 +193,16 @@ static void dealloc_driver(struct ib_device *ibdev)
 		xa_lock_irq(&dev->conns);
 	}
 	xa_unlock_irq(&dev->conns);
-	spin_lock_irq(&dev->count_lock);
-	wait_event_lock_irq(dev->idle, !dev->nr_conns, dev->count_lock);
-	spin_unlock_irq(&dev->count_lock);
+	spin_lock_irq(&dev->all_lock);
+	wait_event_lock_irq(dev->idle, list_empty(&dev->all_conns), dev->all_lock);
+	spin_unlock_irq(&dev->all_lock);
 	spin_lock(&devices_lock);
 	list_del(&dev->link);
 	spin_unlock(&devices_lock);
 	xa_destroy(&dev->conns);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
+	WARN_ON(!xa_empty(&dev->users));
 	WARN_ON(dev->server);
 	swr_counters_put(dev->counters);
 	dev_put(dev->netdev);
@@ -268,9 +284,11 @@ static struct swr_device *device_alloc(struct net_device *netdev)
 	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->conns, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
+	xa_init(&dev->users);
 	dev->next_mr = get_random_u32() & 0xffffff;
 	spin_lock_init(&dev->server_lock);
-	spin_lock_init(&dev->count_lock);
+	spin_lock_init(&dev->all_lock);
+	INIT_LIST_HEAD(&dev->all_conns);
 	init_waitqueue_head(&dev->idle);
 	INIT_WORK(&dev->refresh, refresh_work);
 	spin_lock_init(&dev->gid_lock);
@@ -334,6 +352,7 @@ static void unregister_again(struct net_device *netdev)
 	if (!ibdev)
 		return;
 	WRITE_ONCE(to_swr_device(ibdev)->leaving, true);
+	swr_conns_kick(to_swr_device(ibdev));
 	ib_unregister_device_queued(ibdev);
 	ib_device_put(ibdev);
 }

@@ -25,7 +25,8 @@
 #define SWR_STARTUP_TIMEOUT_MS 10000 /* TCP connect plus MPA, where the QP names none */
 #define SWR_MAX_TIMEOUT_MS 86400000  /* the longest that a QP may name */
 #define SWR_ORPHAN_TIMEOUT_MS 10000  /* for a request whose listener went away before anybody decided */
-#define SWR_WATCH_MS 200	     /* how often a startup looks whether its owner still lives */
+#define SWR_MAX_STARTUPS 32768	     /* connections under way at once, from the QP to full operation; half of them for one user */
+#define SWR_WATCH_MS 200	     /* how often a process with such connections is looked at: does it still live? */
 #define SWR_MAX_HALF_OPEN 128	     /* per listener */
 #define SWR_MAX_BACKLOG 1024
 #define SWR_SERVER_LOOK_MS 1000	 /* how often a file that serves is looked at */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The event file: streams and orders to the process, reports from it. It may outlive the ucontext and the device, so it holds no
- * reference to either; it may be inherited or passed on, so only the credentials that opened it may use it.
+ * reference to either; it may be inherited or passed on, so only the credentials that opened it may use it (swr_file_is_own()).
  */
 #include "kverbs.h"
 
@@ -9,7 +9,9 @@
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pid.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 
 static void file_release(struct kref *kref)
 {
@@ -33,6 +35,80 @@ void swr_file_called(struct swr_file *file)
 	WRITE_ONCE(file->still, false);
 }
 
+/*
+ * Whoever was given the descriptor, or a set-user-id program that inherited it, has other credentials. A daemon may have given up
+ * its own since it was allowed to serve; nobody gets there whom the host's administrator did not start.
+ */
+bool swr_file_is_own(const struct file *fp)
+{
+	const struct swr_file *file = fp->private_data;
+
+	return fp->f_cred == current_cred() || (READ_ONCE(file->serves) && file->owner == task_tgid(current));
+}
+
+/* ---- the owner --------------------------------------------------------------------------------------------------------- */
+
+bool swr_file_owner_dies(const struct swr_file *file)
+{
+	struct task_struct *task;
+	bool dies;
+
+	rcu_read_lock();
+	task = pid_task(file->owner, PIDTYPE_TGID);
+	dies = !task || (READ_ONCE(task->signal->flags) & SIGNAL_GROUP_EXIT) || !atomic_read(&task->signal->live);
+	rcu_read_unlock();
+	return dies;
+}
+
+static void look_at_owner(struct swr_file *file)
+{
+	queue_delayed_work(swr_wq, &file->watch_owner, msecs_to_jiffies(SWR_WATCH_MS));
+}
+
+static void kick_conns(struct swr_file *file)
+{
+	struct swr_conn *conn;
+	struct swr_qp *qp;
+	unsigned long qpn;
+
+	xa_lock_irq(&file->qps);
+	xa_for_each(&file->qps, qpn, qp) {
+		swr_qp_get(qp);
+		xa_unlock_irq(&file->qps);
+		conn = swr_qp_conn(qp);
+		if (conn) {
+			swr_conn_kick(conn);
+			swr_conn_put(conn);
+		}
+		swr_qp_put(qp);
+		xa_lock_irq(&file->qps);
+	}
+	xa_unlock_irq(&file->qps);
+}
+
+/* A process that dies in iw_cm waits there for its connections, and nobody would tell them: no close of a file comes that far. */
+static void watch_owner_work(struct work_struct *work)
+{
+	struct swr_file *file = container_of(to_delayed_work(work), struct swr_file, watch_owner);
+
+	if (!atomic_read(&file->startups))
+		return;
+	if (swr_file_owner_dies(file))
+		kick_conns(file);
+	look_at_owner(file);
+}
+
+void swr_file_startup_begins(struct swr_file *file)
+{
+	if (atomic_inc_return(&file->startups) == 1)
+		look_at_owner(file);
+}
+
+void swr_file_startup_ends(struct swr_file *file)
+{
+	atomic_dec(&file->startups);
+}
+
 /* ---- what is to be told ------------------------------------------------------------------------------------------------ */
 
 /* Each kind at most once per QP, in the QP itself: no memory, no bound to watch. */
@@ -42,7 +118,7 @@ void swr_file_tell(struct swr_qp *qp, u32 pending)
 	unsigned long flags;
 
 	spin_lock_irqsave(&file->lock, flags);
-	if (!file->dead && !file->closed) {
+	if (!file->dead && !file->closed && !qp->dismissed) {
 		if (list_empty(&file->ready))
 			file->told = jiffies;
 		qp->pending |= pending;
@@ -53,14 +129,26 @@ void swr_file_tell(struct swr_qp *qp, u32 pending)
 	wake_up_interruptible_poll(&file->wait, EPOLLIN | EPOLLRDNORM);
 }
 
-void swr_file_forget(struct swr_qp *qp)
+static void take_off_locked(struct swr_qp *qp)
 {
-	struct swr_file *file = qp->file;
-
-	spin_lock_irq(&file->lock);
 	qp->pending = 0;
 	list_del_init(&qp->pending_link);
-	spin_unlock_irq(&file->lock);
+}
+
+void swr_file_forget(struct swr_qp *qp)
+{
+	spin_lock_irq(&qp->file->lock);
+	take_off_locked(qp);
+	spin_unlock_irq(&qp->file->lock);
+}
+
+/* Whoever still has a reference may try to tell it something afterwards: what were linked then would be freed on the list. */
+void swr_file_dismiss(struct swr_qp *qp)
+{
+	spin_lock_irq(&qp->file->lock);
+	qp->dismissed = true;
+	take_off_locked(qp);
+	spin_unlock_irq(&qp->file->lock);
 }
 
 /* The next QP with something to tell, with a reference, and what: one bit, the lowest, which is the order of a stream's life. */
@@ -177,10 +265,9 @@ static int tell_one(struct swr_file *file, char __user *buf)
 	return 1;
 }
 
-/* Or at least a reason to call, for a process that stood still. */
 static bool something_to_read(struct swr_file *file)
 {
-	return READ_ONCE(file->dead) || READ_ONCE(file->still) || !list_empty_careful(&file->ready);
+	return READ_ONCE(file->dead) || !list_empty_careful(&file->ready);
 }
 
 static ssize_t swr_file_read(struct file *fp, char __user *buf, size_t size, loff_t *pos)
@@ -189,7 +276,7 @@ static ssize_t swr_file_read(struct file *fp, char __user *buf, size_t size, lof
 	size_t done = 0;
 	int result;
 
-	if (fp->f_cred != current_cred())
+	if (!swr_file_is_own(fp))
 		return -EACCES;
 	if (size < sizeof(struct swrnic_down))
 		return -EINVAL;
@@ -211,6 +298,7 @@ static ssize_t swr_file_read(struct file *fp, char __user *buf, size_t size, lof
 		result = wait_event_interruptible(file->wait, something_to_read(file));
 		if (result)
 			return result;
+		swr_file_called(file); /* whoever waited here did not stand still */
 	}
 	return done;
 }
@@ -224,7 +312,7 @@ static ssize_t swr_file_write(struct file *fp, const char __user *buf, size_t si
 	size_t done;
 	int error;
 
-	if (fp->f_cred != current_cred())
+	if (!swr_file_is_own(fp))
 		return -EACCES;
 	if (!size || size % sizeof(record))
 		return -EINVAL;
@@ -251,7 +339,8 @@ static __poll_t swr_file_poll(struct file *fp, struct poll_table_struct *table)
 	__poll_t events = EPOLLOUT | EPOLLWRNORM;
 
 	poll_wait(fp, &file->wait, table);
-	if (something_to_read(file))
+	/* A process that was found to stand still has a reason to call, though there is nothing to be read. */
+	if (something_to_read(file) || READ_ONCE(file->still))
 		events |= EPOLLIN | EPOLLRDNORM;
 	if (READ_ONCE(file->dead))
 		events |= EPOLLHUP | EPOLLERR;
@@ -281,7 +370,7 @@ static int swr_file_close(struct inode *inode, struct file *fp)
 	struct swr_file *file = fp->private_data;
 
 	spin_lock_irq(&file->lock);
-	file->closed = true;
+	WRITE_ONCE(file->closed, true);
 	swr_server_drop_locked(file);
 	spin_unlock_irq(&file->lock);
 	cancel_delayed_work_sync(&file->watch);
@@ -313,6 +402,7 @@ static struct swr_file *file_alloc(struct swr_device *dev)
 	INIT_LIST_HEAD(&file->ready);
 	init_waitqueue_head(&file->wait);
 	INIT_DELAYED_WORK(&file->watch, swr_server_watch);
+	INIT_DELAYED_WORK(&file->watch_owner, watch_owner_work);
 	mutex_init(&file->moving);
 	xa_init_flags(&file->qps, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&file->cqs, XA_FLAGS_LOCK_IRQ);
@@ -336,34 +426,45 @@ struct swr_file *swr_file_nobody(struct swr_device *dev)
 int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp)
 {
 	struct swr_file *file = file_alloc(dev);
+	int error;
 
 	if (!file)
 		return -ENOMEM;
+	file->user = swr_user_get(dev);
+	if (!file->user) {
+		swr_file_put(file);
+		return -ENOMEM;
+	}
 	file->owner = get_pid(task_tgid(current));
-	*fdp = get_unused_fd_flags(O_CLOEXEC);
-	if (*fdp < 0) {
-		swr_file_put(file);
-		return *fdp;
-	}
+	error = *fdp = get_unused_fd_flags(O_CLOEXEC);
+	if (error < 0)
+		goto put;
 	*fp = anon_inode_getfile("[swrnic]", &swr_file_ops, file, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (IS_ERR(*fp)) {
-		put_unused_fd(*fdp);
-		swr_file_put(file);
-		return PTR_ERR(*fp);
-	}
+	error = PTR_ERR_OR_ZERO(*fp);
+	if (error)
+		goto put_fd;
 	kref_get(&file->kref);
 	*filep = file;
 	return 0;
+put_fd:
+	put_unused_fd(*fdp);
+put:
+	swr_user_put(file->user);
+	swr_file_put(file);
+	return error;
 }
 
 /* The ucontext is gone, and all its objects with it; what is left are the kernel's QPs that it served. */
 void swr_file_kill(struct swr_file *file)
 {
 	spin_lock_irq(&file->lock);
-	file->dead = true;
+	WRITE_ONCE(file->dead, true);
 	swr_server_drop_locked(file);
 	file->dev = NULL;
 	spin_unlock_irq(&file->lock);
 	swr_file_end_qps(file);
+	cancel_delayed_work_sync(&file->watch_owner);
 	wake_up_interruptible_poll(&file->wait, EPOLLIN | EPOLLHUP | EPOLLERR);
+	swr_user_put(file->user);
+	file->user = NULL;
 }

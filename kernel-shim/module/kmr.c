@@ -19,14 +19,14 @@ static struct swr_mr *to_swr_mr(struct ib_mr *ibmr)
 static struct swr_mr *mr_alloc(struct ib_pd *ibpd)
 {
 	struct swr_mr *mr;
-	int error = swr_count_up(ibpd->device, SWR_MRS);
+	int error = swr_count_up(ibpd->device, SWR_MRS, NULL);
 
 	if (error)
 		return ERR_PTR(error);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (mr)
 		return mr;
-	swr_count_down(ibpd->device, SWR_MRS);
+	swr_count_down(ibpd->device, SWR_MRS, NULL);
 	return ERR_PTR(-ENOMEM);
 }
 
@@ -81,7 +81,7 @@ struct ib_mr *swr_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pag
 free:
 	kfree(kmr);
 	kfree(mr);
-	swr_count_down(ibpd->device, SWR_MRS);
+	swr_count_down(ibpd->device, SWR_MRS, NULL);
 	return ERR_PTR(error);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Queues of consumers in the kernel: posted to from any context, flushed by the module alone, whatever the daemon does. In ERR both
- * queues are empty, and what is posted completes at once.
+ * queues are empty, and what is posted completes at once; unless they are being flushed just then, and what is posted follows them.
  */
 #include "kverbs.h"
 
@@ -128,24 +128,49 @@ void swr_kqp_complete_locked(struct swr_qp *qp, enum swrnic_queue queue, const s
 	add_cqe_locked(qp, queue, &wc, solicited, wakes);
 }
 
-static void flush_locked(struct swr_qp *qp, enum swrnic_queue queue, struct swr_wakes *wakes)
-{
-	static const struct ib_wc flushed = { .status = IB_WC_WR_FLUSH_ERR };
-	struct swr_kring *ring = &qp->kernel->ring[queue];
+#define FLUSH_BATCH 64 /* completions that are made with interrupts off */
 
-	while (ring->head != ring->tail)
-		swr_kqp_complete_locked(qp, queue, &flushed, false, wakes);
+static bool is_empty(const struct swr_kring *ring)
+{
+	return ring->head == ring->tail;
 }
 
-void swr_kqp_fail_locked(struct swr_qp *qp, struct swr_wakes *wakes)
+/* false: there is more. */
+static bool flush_some_locked(struct swr_qp *qp, struct swr_wakes *wakes)
+{
+	static const struct ib_wc flushed = { .status = IB_WC_WR_FLUSH_ERR };
+	const struct swr_kring *ring = qp->kernel->ring;
+	enum swrnic_queue queue;
+	unsigned int i;
+
+	for (i = 0; i < FLUSH_BATCH; i++) {
+		queue = is_empty(&ring[SWRNIC_QUEUE_SEND]) ? SWRNIC_QUEUE_RECV : SWRNIC_QUEUE_SEND;
+		if (is_empty(&ring[queue]))
+			return true;
+		swr_kqp_complete_locked(qp, queue, &flushed, false, wakes);
+	}
+	return is_empty(&ring[SWRNIC_QUEUE_SEND]) && is_empty(&ring[SWRNIC_QUEUE_RECV]);
+}
+
+void swr_kqp_to_error_locked(struct swr_qp *qp, struct swr_wakes *wakes)
 {
 	if (qp->kernel->srq) {
-		wakes->last_wqe = qp->state != IB_QPS_ERR && !qp->gone;
+		wakes->last_wqe |= qp->state != IB_QPS_ERR && !qp->gone;
 		swr_ksrq_forget_locked(qp);
 	}
 	qp->state = IB_QPS_ERR;
-	flush_locked(qp, SWRNIC_QUEUE_SEND, wakes);
-	flush_locked(qp, SWRNIC_QUEUE_RECV, wakes);
+}
+
+void swr_kqp_flush(struct swr_qp *qp, struct swr_wakes *wakes)
+{
+	unsigned long flags;
+	bool done;
+
+	do {
+		spin_lock_irqsave(&qp->lock, flags);
+		done = qp->state != IB_QPS_ERR || flush_some_locked(qp, wakes);
+		spin_unlock_irqrestore(&qp->lock, flags);
+	} while (!done);
 }
 
 void swr_kqp_fail(struct swr_qp *qp)
@@ -154,8 +179,9 @@ void swr_kqp_fail(struct swr_qp *qp)
 	unsigned long flags;
 
 	spin_lock_irqsave(&qp->lock, flags);
-	swr_kqp_fail_locked(qp, &wakes);
+	swr_kqp_to_error_locked(qp, &wakes);
 	spin_unlock_irqrestore(&qp->lock, flags);
+	swr_kqp_flush(qp, &wakes);
 	swr_kqp_wake(qp, &wakes);
 }
 
@@ -316,9 +342,11 @@ static int post_send_locked(struct swr_qp *qp, const struct ib_send_wr **wr, str
 	struct swr_kring *ring = &qp->kernel->ring[SWRNIC_QUEUE_SEND];
 	int error;
 
-	for (; *wr && qp->state == IB_QPS_ERR; *wr = (*wr)->next)
+	if (qp->state == IB_QPS_ERR)
+		flush_some_locked(qp, wakes); /* for room behind what is being flushed: whoever drains a QP relies on its post */
+	for (; *wr && qp->state == IB_QPS_ERR && is_empty(ring); *wr = (*wr)->next)
 		flush_posted_locked(qp, SWRNIC_QUEUE_SEND, (*wr)->wr_id, wc_opcode((*wr)->opcode), wakes);
-	if (*wr && qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+	if (*wr && qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD && qp->state != IB_QPS_ERR)
 		return -EINVAL;
 	for (; *wr; *wr = (*wr)->next) {
 		error = take_send(qp, ring, *wr);
@@ -333,7 +361,9 @@ static int post_recv_locked(struct swr_qp *qp, const struct ib_recv_wr **wr, str
 	struct swr_kring *ring = &qp->kernel->ring[SWRNIC_QUEUE_RECV];
 	int error;
 
-	for (; *wr && qp->state == IB_QPS_ERR; *wr = (*wr)->next)
+	if (qp->state == IB_QPS_ERR)
+		flush_some_locked(qp, wakes);
+	for (; *wr && qp->state == IB_QPS_ERR && is_empty(ring); *wr = (*wr)->next)
 		flush_posted_locked(qp, SWRNIC_QUEUE_RECV, (*wr)->wr_id, IB_WC_RECV, wakes);
 	if (*wr && qp->state == IB_QPS_RESET)
 		return -EINVAL;

@@ -15,7 +15,7 @@ int swr_ksrq_create(struct swr_srq *srq, const struct ib_srq_attr *attr)
 	error = swr_kring_create(&ksrq->ring, attr->max_wr, attr->max_sge);
 	if (error)
 		goto free;
-	error = swr_count_up(srq->ibsrq.device, SWR_SRQS);
+	error = swr_count_up(srq->ibsrq.device, SWR_SRQS, NULL);
 	if (error)
 		goto free_ring;
 	srq->kernel = ksrq;
@@ -34,7 +34,7 @@ void swr_ksrq_destroy(struct swr_srq *srq)
 	kvfree(srq->kernel->ring.wqes);
 	kfree(srq->kernel);
 	srq->kernel = NULL;
-	swr_count_down(srq->ibsrq.device, SWR_SRQS);
+	swr_count_down(srq->ibsrq.device, SWR_SRQS, NULL);
 }
 
 static u32 waiting(const struct swr_ksrq *ksrq)

@@ -144,7 +144,9 @@ struct swr_kwqe *swr_kring_at(const struct swr_kring *ring, u64 sequence);
 bool swr_kqp_running_locked(const struct swr_qp *qp); /* may what it names be touched? */
 void swr_kqp_complete_locked(struct swr_qp *qp, enum swrnic_queue queue, const struct ib_wc *result, bool solicited,
 			     struct swr_wakes *wakes);
-void swr_kqp_fail_locked(struct swr_qp *qp, struct swr_wakes *wakes);
+/* To ERR; with the lock given back, flush then empties the queues. */
+void swr_kqp_to_error_locked(struct swr_qp *qp, struct swr_wakes *wakes);
+void swr_kqp_flush(struct swr_qp *qp, struct swr_wakes *wakes);
 void swr_kqp_wake(struct swr_qp *qp, const struct swr_wakes *wakes);
 
 /* ---- shared receive queues ---------------------------------------------------------------------------------------------- */

@@ -168,7 +168,7 @@ static int done_locked(struct swr_qp *qp, const struct swrnic_done *done, struct
 	}
 	swr_kqp_complete_locked(qp, done->queue, &wc, done->flags & SWRNIC_DONE_SOLICITED, wakes);
 	if (done->status != IB_WC_SUCCESS)
-		swr_kqp_fail_locked(qp, wakes);
+		swr_kqp_to_error_locked(qp, wakes);
 	return 0;
 }
 
@@ -184,6 +184,8 @@ int swr_kqp_done(struct swr_qp *qp, const struct swrnic_done *done)
 	if (swr_kqp_running_locked(qp))
 		error = done_locked(qp, done, &wakes);
 	spin_unlock_irq(&qp->lock);
+	if (!error && done->status != IB_WC_SUCCESS)
+		swr_kqp_flush(qp, &wakes);
 	swr_kqp_wake(qp, &wakes);
 	return error;
 }

@@ -119,13 +119,13 @@ static void take_connection(struct swr_listener *listener, struct socket *sock)
 	unmap(&conn->local);
 	unmap(&conn->peer);
 	conn->same_host = swr_addr_same_host(&conn->local, &conn->peer);
-	conn->state = SWR_CONN_STARTUP;
 	swrnic_mpa_respond_init(&conn->mpa, 0);
 	swr_conn_set_deadline(conn, swrnic_mpa_deadline_ms(&conn->mpa));
 	kref_get(&listener->kref);
 	conn->listener = listener;
 
 	mutex_lock(&conn->lock);
+	conn->state = SWR_CONN_STARTUP;
 	swr_conn_hook_socket(conn, sock, listener->saved_data_ready);
 	mutex_lock(&listener->lock);
 	if (listener->nr_half_open >= SWR_MAX_HALF_OPEN)
@@ -299,6 +299,7 @@ int swr_iw_destroy_listen(struct iw_cm_id *cm_id)
 		swr_conn_fail(conn, -ECONNABORTED);
 		swr_conn_put(conn);
 	}
+	swr_conns_kick(listener->dev); /* those that nobody decides now */
 	if (listener->sock)
 		sock_release(listener->sock);
 	listener->sock = NULL;

@@ -12,27 +12,16 @@ MODULE_VERSION("0.1.0");
 MODULE_ALIAS_RDMA_LINK("swrnic");
 MODULE_SOFTDEP("pre: rdma_cm"); /* see swr_client */
 
+#ifdef SWRNIC_TEST
+unsigned int swr_race_ms;
+module_param_named(race_ms, swr_race_ms, uint, 0600);
+#endif
+
 /* Flushed from iw_cm's queue, which serves memory reclaim. */
 struct workqueue_struct *swr_wq;
 
 /* Its workers may be held up by processes, so nothing else runs there. */
 struct workqueue_struct *swr_abort_wq;
-
-/*
- * That some sockets may use memory in reserve (allow_reserves() in conn.c) the network has to know, by a count. From the first
- * daemon on, until we go: to change it means to patch the kernel's code, and daemons come and go while streams are busy.
- */
-static DEFINE_MUTEX(reserves_lock);
-static bool reserves_used;
-
-void swr_use_reserves(void)
-{
-	mutex_lock(&reserves_lock);
-	if (!reserves_used)
-		static_branch_inc(&memalloc_socks_key);
-	reserves_used = true;
-	mutex_unlock(&reserves_lock);
-}
 
 static struct rdma_link_ops swr_link_ops = {
 	.type = "swrnic",
@@ -76,8 +65,6 @@ static void __exit swr_exit(void)
 	ib_unregister_driver(SWRNIC_DRIVER_ID);
 	ib_unregister_client(&swr_client);
 	destroy_workqueues();
-	if (reserves_used)
-		static_branch_dec(&memalloc_socks_key);
 }
 
 module_init(swr_init);

@@ -126,7 +126,8 @@ static int on_netdev(struct notifier_block *nb, unsigned long what, void *info)
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
-		port_event(dev, port_is_up(netdev) ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR);
+		if (SWR_TELLS_PORT_STATE)
+			port_event(dev, port_is_up(netdev) ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR);
 		break;
 	case NETDEV_CHANGEMTU:
 		/* There is no event for it; at this one the core's cache and applications look at the port again. */
@@ -138,6 +139,7 @@ static int on_netdev(struct notifier_block *nb, unsigned long what, void *info)
 		return NOTIFY_DONE;
 	case NETDEV_UNREGISTER:
 		WRITE_ONCE(dev->leaving, true);
+		swr_conns_kick(dev);
 		ib_unregister_device_queued(ibdev);
 		break;
 	}

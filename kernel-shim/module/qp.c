@@ -69,11 +69,20 @@ struct swr_conn *swr_qp_conn(struct swr_qp *qp)
 	return conn;
 }
 
+/* NULL: the kernel. */
+static struct swr_user *user_of(const struct swr_qp *qp)
+{
+	return qp->kernel ? NULL : qp->file->user;
+}
+
 int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 {
 	unsigned long flags;
-	int error = -EINVAL;
+	int error = swr_count_up(qp->ibqp.device, SWR_STARTUPS, user_of(qp));
 
+	if (error)
+		return error;
+	error = -EINVAL;
 	spin_lock_irqsave(&qp->lock, flags);
 	if (READ_ONCE(qp->file->closed) || READ_ONCE(qp->file->dead) || READ_ONCE(qp->file->still)) {
 		error = -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
@@ -83,17 +92,33 @@ int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 		error = 0;
 	}
 	spin_unlock_irqrestore(&qp->lock, flags);
-	if (error)
+	if (error) {
+		swr_count_down(qp->ibqp.device, SWR_STARTUPS, user_of(qp));
 		return error;
+	}
 	swr_qp_get(qp);
 	conn->qp = qp;
+	conn->starting = true;
+	if (!qp->kernel)
+		swr_file_startup_begins(qp->file);
 	return 0;
+}
+
+void swr_qp_started(struct swr_qp *qp, struct swr_conn *conn)
+{
+	if (!conn->starting)
+		return;
+	conn->starting = false;
+	if (!qp->kernel)
+		swr_file_startup_ends(qp->file);
+	swr_count_down(qp->ibqp.device, SWR_STARTUPS, user_of(qp));
 }
 
 void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn)
 {
 	unsigned long flags;
 
+	swr_qp_started(qp, conn);
 	conn->qp = NULL;
 	spin_lock_irqsave(&qp->lock, flags);
 	WARN_ON(qp->conn != conn);
@@ -134,7 +159,8 @@ void swr_qp_lost(struct swr_qp *qp)
 	swr_conn_put(conn);
 }
 
-static void qp_gone(struct swr_qp *qp)
+/* Nobody can find it by its number any more. When this returns, nobody refers to it. */
+static void retire(struct swr_qp *qp)
 {
 	unsigned long flags;
 
@@ -144,6 +170,10 @@ static void qp_gone(struct swr_qp *qp)
 	if (qp->kernel)
 		swr_kqp_fail(qp);
 	swr_qp_lost(qp);
+	swr_file_dismiss(qp);
+	swr_qp_put(qp);
+	/* iw_cm lets go when it has worked on the last event, which the connection's end has just raised. */
+	wait_for_completion(&qp->free);
 }
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------------- */
@@ -249,7 +279,7 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 	error = udata ? prepare_process_qp(qp, udata) : prepare_kernel_qp(qp, attr);
 	if (error)
 		return error;
-	error = swr_count_up(ibqp->device, SWR_QPS);
+	error = swr_count_up(ibqp->device, SWR_QPS, user_of(qp));
 	if (error)
 		goto unmake;
 	error = number_qp(qp);
@@ -260,24 +290,22 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 		return 0;
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	/* Somebody may have found it by its number. */
-	qp_gone(qp);
-	swr_file_forget(qp);
-	swr_qp_put(qp);
-	wait_for_completion(&qp->free);
+	retire(qp);
 uncount:
-	swr_count_down(ibqp->device, SWR_QPS);
+	swr_count_down(ibqp->device, SWR_QPS, user_of(qp));
 unmake:
 	free_kernel_qp(qp);
 	return error;
 }
 
-/* What iw_cm wants by modify_qp, from the user's thread or a worker: the stream's end, by the process that drives it. */
+/* The stream's end, by the process that drives it. */
 static void order(struct swr_qp *qp, enum ib_qp_state state)
 {
 	struct swr_conn *conn = swr_qp_conn(qp);
 
 	if (!conn)
 		return;
+	swr_race_pause();
 	swr_file_tell(qp, state == IB_QPS_SQD ? SWR_PENDING_DISCONNECT : SWR_PENDING_ERROR);
 	swr_conn_put(conn);
 }
@@ -296,6 +324,23 @@ static void abort_startup(struct swr_qp *qp)
 	swr_conn_put(conn);
 }
 
+/*
+ * What iw_cm wants, from the user's thread or a worker. It holds no reference of its own to the QP meanwhile, and the QP's owner
+ * may destroy it: that waits for this one.
+ */
+static int modify_for_cm(struct swr_qp *qp, enum ib_qp_state state)
+{
+	if (!kref_get_unless_zero(&qp->kref))
+		return -EINVAL;
+	order(qp, state);
+	if (qp->kernel && state == IB_QPS_ERR) {
+		swr_kqp_fail(qp);
+		abort_startup(qp);
+	}
+	swr_qp_put(qp);
+	return 0;
+}
+
 int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {
 	struct swr_qp *qp = to_swr_qp(ibqp);
@@ -308,14 +353,8 @@ int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct 
 		return -EINVAL;
 	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > SWR_MAX_READS)
 		return -EINVAL;
-	if ((mask & IB_QP_STATE) && !udata && (attr->qp_state == IB_QPS_SQD || attr->qp_state == IB_QPS_ERR)) {
-		order(qp, attr->qp_state);
-		if (qp->kernel && attr->qp_state == IB_QPS_ERR) {
-			swr_kqp_fail(qp);
-			abort_startup(qp);
-		}
-		return 0;
-	}
+	if ((mask & IB_QP_STATE) && !udata && (attr->qp_state == IB_QPS_SQD || attr->qp_state == IB_QPS_ERR))
+		return modify_for_cm(qp, attr->qp_state);
 	spin_lock_irq(&qp->lock);
 	if (mask & IB_QP_STATE) {
 		if (attr->qp_state > IB_QPS_ERR)
@@ -381,12 +420,8 @@ int swr_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	xa_erase_irq(&qp->file->qps, ibqp->qp_num);
-	qp_gone(qp);
-	swr_file_forget(qp);
-	swr_qp_put(qp);
-	/* iw_cm lets go when it has worked on the last event, which the connection's end has just raised. */
-	wait_for_completion(&qp->free);
-	swr_count_down(ibqp->device, SWR_QPS);
+	retire(qp);
+	swr_count_down(ibqp->device, SWR_QPS, user_of(qp));
 	free_kernel_qp(qp);
 	return 0;
 }

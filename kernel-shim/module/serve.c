@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/nsproxy.h>
 #include <linux/poll.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -110,6 +111,8 @@ static int serve_locked(struct swr_file *file)
 
 	if (!dev)
 		return -EIO;
+	if (current->nsproxy->net_ns != dev->net)
+		return -EPERM;
 	spin_lock(&dev->server_lock);
 	if (!dev->server) {
 		kref_get(&file->kref);
@@ -117,15 +120,21 @@ static int serve_locked(struct swr_file *file)
 		error = 0;
 	}
 	spin_unlock(&dev->server_lock);
+	if (!error)
+		WRITE_ONCE(file->serves, true);
 	return error;
 }
 
+/*
+ * Who serves moves the data of the host's own mounts and disks, so that only the host's administrator may begin to: a container
+ * easily has CAP_NET_ADMIN and a uverbs node.
+ */
 static int serve(struct swr_file *file)
 {
 	void *buffer;
 	int error;
 
-	if (!capable(CAP_NET_ADMIN))
+	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
 	buffer = kvmalloc(SWRNIC_MOVED_OCTETS, GFP_KERNEL);
 	if (!buffer)
@@ -140,7 +149,6 @@ static int serve(struct swr_file *file)
 	mutex_lock(&file->moving);
 	file->buffer = buffer;
 	mutex_unlock(&file->moving);
-	swr_use_reserves();
 	look_again(file);
 	return 0;
 }
@@ -272,6 +280,9 @@ static int fetch(struct swr_file *file, void __user *argument)
 		return -EINVAL;
 	wqes = u64_to_user_ptr(fetch.wqes);
 	for (fetch.count = 0; fetch.count < fetch.max; fetch.count += some) {
+		/* The daemon's memory can make each copy slow. */
+		if (fetch.count && signal_pending(current))
+			break;
 		some = fetch_some(file, &fetch, wqes + fetch.count, fetch.max - fetch.count);
 		if (some < 0 && !fetch.count)
 			return some;
@@ -483,6 +494,8 @@ static int complete_many(struct swr_file *file, void __user *argument)
 		return -EINVAL;
 	done = u64_to_user_ptr(complete.done);
 	for (count = 0; count < complete.count; count++) {
+		if (count && signal_pending(current))
+			break;
 		error = complete_one(file, complete.qpn, done + count);
 		if (error && !count)
 			return error;
@@ -528,7 +541,7 @@ long swr_file_ioctl(struct file *fp, unsigned int command, unsigned long argumen
 	unsigned int flags;
 	long result;
 
-	if (fp->f_cred != current_cred())
+	if (!swr_file_is_own(fp))
 		return -EACCES;
 	if (READ_ONCE(file->dead))
 		return -EIO;

@@ -29,12 +29,12 @@ int swr_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct i
 	swr_unread_init_async(&srq->unread, uobject);
 	kref_init(&srq->kref);
 	init_completion(&srq->free);
-	error = swr_count_up(ibsrq->device, SWR_SRQS);
+	error = swr_count_up(ibsrq->device, SWR_SRQS, srq->file->user);
 	if (error)
 		return error;
 	error = xa_insert_irq(&srq->file->srqs, srq->handle, srq, GFP_KERNEL_ACCOUNT);
 	if (error)
-		swr_count_down(ibsrq->device, SWR_SRQS);
+		swr_count_down(ibsrq->device, SWR_SRQS, srq->file->user);
 	return error;
 }
 
@@ -84,7 +84,7 @@ int swr_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	xa_erase_irq(&srq->file->srqs, srq->handle);
 	kref_put(&srq->kref, srq_release);
 	wait_for_completion(&srq->free);
-	swr_count_down(ibsrq->device, SWR_SRQS);
+	swr_count_down(ibsrq->device, SWR_SRQS, srq->file->user);
 	return 0;
 }
 

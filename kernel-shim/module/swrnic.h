@@ -18,6 +18,7 @@
 #define pr_fmt(fmt) "swrnic: " fmt
 
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -46,8 +47,22 @@ struct swr_stream;
 extern struct workqueue_struct *swr_wq;
 extern struct workqueue_struct *swr_abort_wq;
 
-/* main.c: there is a daemon. May sleep. */
-void swr_use_reserves(void);
+/*
+ * Where a race would need luck. Only the guest's checks build the module with SWRNIC_TEST, and make the window as long as the
+ * module parameter says.
+ */
+#ifdef SWRNIC_TEST
+extern unsigned int swr_race_ms;
+static inline void swr_race_pause(void)
+{
+	if (READ_ONCE(swr_race_ms))
+		msleep(READ_ONCE(swr_race_ms));
+}
+#else
+static inline void swr_race_pause(void)
+{
+}
+#endif
 
 /* Objects that processes make, each kind up to what the device announces. */
 enum swr_kind {
@@ -57,6 +72,7 @@ enum swr_kind {
 	SWR_CQS,
 	SWR_SRQS,
 	SWR_QPS,
+	SWR_STARTUPS, /* two sockets each, of which no process's limits know */
 	SWR_KINDS,
 };
 
@@ -76,18 +92,28 @@ struct swr_device {
 	struct xarray qps;	   /* by number; XA_FLAGS_LOCK_IRQ */
 	struct xarray conns;	   /* those whose fate iw_cm decides, by swr_conn.id; 0 is none */
 	u32 next_conn;
-	spinlock_t count_lock;	    /* of nr_conns */
-	unsigned int nr_conns;	    /* under count_lock */
-	wait_queue_head_t idle;	    /* nr_conns reached 0 */
+	spinlock_t all_lock;	    /* of all_conns */
+	struct list_head all_conns; /* swr_conn.all_link */
+	wait_queue_head_t idle;	    /* all_conns is empty */
 	struct work_struct refresh; /* addresses changed */
 	spinlock_t gid_lock;	    /* of gids */
 	union ib_gid gids[SWR_MAX_GIDS];
-	atomic_t objects[SWR_KINDS];
-	struct swr_counters *counters; /* holds a reference */
-	struct xarray mrs;	       /* those of consumers in the kernel, by STag index */
+	atomic_t objects[SWR_KINDS];	    /* of processes */
+	atomic_t kernel_objects[SWR_KINDS]; /* of consumers in the kernel */
+	struct xarray users;		    /* swr_user by uid: those with a context */
+	struct swr_counters *counters;	    /* holds a reference */
+	struct xarray mrs;		    /* those of consumers in the kernel, by STag index */
 	u32 next_mr;
 	spinlock_t server_lock;	 /* of server; inside swr_file.lock */
 	struct swr_file *server; /* for which the kernel's QPs are made; holds a reference */
+};
+
+/* Somebody with contexts of the device, and what they hold. */
+struct swr_user {
+	unsigned int contexts; /* under the lock of swr_device.users; with the last one it goes */
+	struct swr_device *dev;
+	kuid_t uid;
+	atomic_t objects[SWR_KINDS];
 };
 
 struct swr_ucontext {
@@ -100,19 +126,23 @@ struct swr_file {
 	spinlock_t lock; /* of what the objects of this file say of themselves: ready, dead, closed, pending, unread; of dev */
 	struct list_head ready; /* swr_qp.pending_link of QPs with something to tell */
 	wait_queue_head_t wait;
-	bool dead;		       /* the ucontext has gone */
-	bool closed;		       /* nobody reads any more */
-	struct swr_device *dev;	       /* until the ucontext goes */
-	struct mutex moving;	       /* of buffer: one call has it at a time */
-	void *buffer;		       /* of one that serves: what is moved goes through it, and waits for no memory */
-	struct delayed_work watch;     /* from SERVE to the close */
-	unsigned long called;	       /* jiffies of its last read(), write() or ioctl() */
-	unsigned long told;	       /* jiffies when `ready` was last empty and then was not; under lock */
-	bool still;		       /* it was found to stand still, and has not called since: nobody connects */
-	struct pid *owner;	       /* thread group that opened the context */
-	struct swr_counters *counters; /* holds a reference */
-	struct xarray qps;	       /* by number */
-	struct xarray cqs;	       /* by uverbs handle, as are the SRQs */
+	bool dead;			 /* the ucontext has gone */
+	bool closed;			 /* nobody reads any more */
+	struct swr_device *dev;		 /* until the ucontext goes */
+	struct swr_user *user;		 /* the same: whose context it is; NULL in swr_file_nobody() */
+	struct mutex moving;		 /* of buffer: one call has it at a time */
+	void *buffer;			 /* of one that serves: what is moved goes through it, and waits for no memory */
+	struct delayed_work watch;	 /* from SERVE to the close */
+	atomic_t startups;		 /* QPs of its process that are connecting */
+	struct delayed_work watch_owner; /* while there are such */
+	unsigned long called;		 /* jiffies of its last read(), write() or ioctl() */
+	unsigned long told;		 /* jiffies when `ready` was last empty and then was not; under lock */
+	bool still;			 /* it was found to stand still, and has not called since: nobody connects */
+	struct pid *owner;		 /* thread group that opened the context */
+	bool serves;			 /* or has served: SERVE was granted */
+	struct swr_counters *counters;	 /* holds a reference */
+	struct xarray qps;		 /* by number */
+	struct xarray cqs;		 /* by uverbs handle, as are the SRQs */
 	struct xarray srqs;
 };
 
@@ -124,15 +154,18 @@ struct swr_unread {
 
 struct swr_pd {
 	struct ib_pd ibpd;
+	struct swr_user *user; /* who holds it, here and below; NULL: the kernel */
 };
 
 struct swr_mr {
 	struct ib_mr ibmr;
+	struct swr_user *user;
 	struct swr_kmr *kernel; /* of a consumer in the kernel, as in a CQ and a QP; NULL: a process's */
 };
 
 struct swr_mw {
 	struct ib_mw ibmw;
+	struct swr_user *user;
 };
 
 struct swr_cq {
@@ -185,6 +218,7 @@ struct swr_qp {
 
 	struct list_head pending_link; /* under swr_file.lock, as are the two below */
 	u32 pending;		       /* SWR_PENDING_* */
+	bool dismissed;		       /* being destroyed: it is told nothing any more */
 };
 
 struct swr_listener {
@@ -201,6 +235,7 @@ struct swr_listener {
 };
 
 enum swr_conn_state {
+	SWR_CONN_NEW,	     /* being put together */
 	SWR_CONN_CONNECTING, /* TCP */
 	SWR_CONN_STARTUP,    /* MPA frames */
 	SWR_CONN_DECIDING,   /* CONNECT_REQUEST is raised, the ULP thinks */
@@ -224,8 +259,9 @@ struct swr_conn {
 	struct swr_qp *qp;	       /* holds a reference until the end */
 	struct swr_listener *listener; /* until the ULP has decided; holds a reference */
 	struct list_head link;	       /* swr_listener.half_open */
-	struct pid *owner;
-	unsigned long deadline; /* jiffies; 0: none */
+	struct list_head all_link;     /* swr_device.all_conns */
+	bool starting;		       /* counted among the startups */
+	unsigned long deadline;	       /* jiffies; 0: none */
 	u32 timeout_ms;
 	struct sockaddr_storage local, peer;
 
@@ -280,8 +316,11 @@ void swr_netdev_speed(struct net_device *netdev, struct ib_port_attr *attr);
 unsigned int swr_netdev_gids(struct net_device *netdev, __be64 guid, union ib_gid *gids, unsigned int max);
 
 /* verbs.c */
-int swr_count_up(struct ib_device *ibdev, enum swr_kind kind); /* 0, or -ENOMEM: that is all of them */
-void swr_count_down(struct ib_device *ibdev, enum swr_kind kind);
+struct swr_user *swr_user_get(struct swr_device *dev); /* the current one, for one more context; NULL without memory */
+void swr_user_put(struct swr_user *user);
+/* 0, or -ENOMEM: that is all of them. user: who holds the object; NULL: the kernel, whose objects processes cannot use up */
+int swr_count_up(struct ib_device *ibdev, enum swr_kind kind, struct swr_user *user);
+void swr_count_down(struct ib_device *ibdev, enum swr_kind kind, struct swr_user *user);
 int swr_take_driver_data(struct ib_udata *udata, void *req, size_t size);
 int swr_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
 void swr_dealloc_ucontext(struct ib_ucontext *ibucontext);
@@ -314,21 +353,28 @@ struct swr_qp *swr_qp_find(struct swr_device *dev, u32 qpn); /* with a reference
 struct ib_qp *swr_iw_get_qp(struct ib_device *ibdev, int qpn);
 void swr_iw_add_ref(struct ib_qp *ibqp);
 void swr_iw_rem_ref(struct ib_qp *ibqp);
-struct swr_conn *swr_qp_conn(struct swr_qp *qp);	     /* with a reference, or NULL */
-int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn); /* 0; -EINVAL: may not connect now; -ENETDOWN: nobody drives it */
+struct swr_conn *swr_qp_conn(struct swr_qp *qp); /* with a reference, or NULL */
+/* 0; -EINVAL: may not connect now; -ENETDOWN: nobody drives it; -ENOMEM: too many are under way */
+int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn);
 void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn);
-void swr_qp_lost(struct swr_qp *qp); /* nobody can drive its stream any more, if it has one */
+void swr_qp_started(struct swr_qp *qp, struct swr_conn *conn); /* the startup is over; under swr_conn.lock */
+void swr_qp_lost(struct swr_qp *qp);			       /* nobody can drive its stream any more, if it has one */
 void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state);
 
 /* file.c */
 int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp);
 struct swr_file *swr_file_nobody(struct swr_device *dev); /* closed already; NULL without memory */
+bool swr_file_is_own(const struct file *fp);		  /* may the current task use it? */
 void swr_file_put(struct swr_file *file);
 void swr_file_called(struct swr_file *file); /* the process lives */
 void swr_file_kill(struct swr_file *file);
 void swr_file_tell(struct swr_qp *qp, u32 pending); /* any context */
 void swr_file_forget(struct swr_qp *qp);
+void swr_file_dismiss(struct swr_qp *qp); /* and it is told nothing any more */
 void swr_file_end_qps(struct swr_file *file);
+bool swr_file_owner_dies(const struct swr_file *file);
+void swr_file_startup_begins(struct swr_file *file);
+void swr_file_startup_ends(struct swr_file *file);
 
 /* up.c */
 int swr_up(struct swr_file *file, const struct swrnic_up *up);
@@ -364,7 +410,8 @@ int swr_listener_request(struct swr_conn *conn, struct iw_cm_event *event); /* 0
 struct swr_conn *swr_conn_alloc(struct swr_device *dev);
 void swr_conn_get(struct swr_conn *conn);
 void swr_conn_put(struct swr_conn *conn);
-void swr_conn_kick(struct swr_conn *conn); /* let the work look at it; any context */
+void swr_conn_kick(struct swr_conn *conn);   /* let the work look at it; any context */
+void swr_conns_kick(struct swr_device *dev); /* the same with all of them */
 void swr_conn_set_deadline(struct swr_conn *conn, u32 ms);
 struct swr_conn *swr_conn_find(struct swr_device *dev, u32 id); /* undecided; with a reference, or NULL */
 void swr_conn_decided_locked(struct swr_conn *conn);

@@ -17,31 +17,115 @@ int swr_take_driver_data(struct ib_udata *udata, void *req, size_t size)
 }
 
 static const int limits[SWR_KINDS] = {
-	[SWR_PDS] = SWR_MAX_PD, [SWR_MRS] = SWR_MAX_MR,	  [SWR_MWS] = SWR_MAX_MW,
-	[SWR_CQS] = SWR_MAX_CQ, [SWR_SRQS] = SWR_MAX_SRQ, [SWR_QPS] = SWR_MAX_QP,
+	[SWR_PDS] = SWR_MAX_PD,
+	[SWR_MRS] = SWR_MAX_MR,
+	[SWR_MWS] = SWR_MAX_MW,
+	[SWR_CQS] = SWR_MAX_CQ,
+	[SWR_SRQS] = SWR_MAX_SRQ,
+	[SWR_QPS] = SWR_MAX_QP,
+	[SWR_STARTUPS] = SWR_MAX_STARTUPS,
 };
 
 static const char *const names[SWR_KINDS] = {
-	[SWR_PDS] = "protection domains", [SWR_MRS] = "memory regions",		[SWR_MWS] = "memory windows",
-	[SWR_CQS] = "completion queues",  [SWR_SRQS] = "shared receive queues", [SWR_QPS] = "queue pairs",
+	[SWR_PDS] = "protection domains",	  [SWR_MRS] = "memory regions",		[SWR_MWS] = "memory windows",
+	[SWR_CQS] = "completion queues",	  [SWR_SRQS] = "shared receive queues", [SWR_QPS] = "queue pairs",
+	[SWR_STARTUPS] = "connections under way",
 };
 
-/* The core charges most objects to nobody, so the limits are more than words. */
-int swr_count_up(struct ib_device *ibdev, enum swr_kind kind)
-{
-	atomic_t *count = &to_swr_device(ibdev)->objects[kind];
+/* ---- quotas: the core charges most objects to nobody, so that the limits are more than words ----------------------------- */
 
-	if (atomic_inc_return(count) <= limits[kind])
-		return 0;
+/* Of any one user but root: the others must find something left. */
+static int limit_of_user(enum swr_kind kind)
+{
+	return limits[kind] / 2;
+}
+
+void swr_user_put(struct swr_user *user)
+{
+	struct xarray *users = &user->dev->users;
+	bool last;
+
+	xa_lock(users);
+	last = !--user->contexts;
+	if (last)
+		__xa_erase(users, __kuid_val(user->uid));
+	xa_unlock(users);
+	if (last)
+		kfree(user);
+}
+
+static struct swr_user *user_find(struct swr_device *dev, kuid_t uid)
+{
+	struct swr_user *user;
+
+	xa_lock(&dev->users);
+	user = xa_load(&dev->users, __kuid_val(uid));
+	if (user)
+		user->contexts++;
+	xa_unlock(&dev->users);
+	return user;
+}
+
+struct swr_user *swr_user_get(struct swr_device *dev)
+{
+	kuid_t uid = current_uid();
+	struct swr_user *user;
+	int error;
+
+	for (;;) {
+		user = user_find(dev, uid);
+		if (user)
+			return user;
+		user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+		if (!user)
+			return NULL;
+		user->contexts = 1;
+		user->dev = dev;
+		user->uid = uid;
+		error = xa_insert(&dev->users, __kuid_val(uid), user, GFP_KERNEL_ACCOUNT);
+		if (!error)
+			return user;
+		kfree(user);
+		if (error != -EBUSY)
+			return NULL;
+	}
+}
+
+static bool take_one(atomic_t *count, int limit)
+{
+	if (atomic_inc_return(count) <= limit)
+		return true;
 	atomic_dec(count);
+	return false;
+}
+
+int swr_count_up(struct ib_device *ibdev, enum swr_kind kind, struct swr_user *user)
+{
+	struct swr_device *dev = to_swr_device(ibdev);
+
+	if (!user) {
+		if (take_one(&dev->kernel_objects[kind], limits[kind]))
+			return 0;
+	} else if (take_one(&dev->objects[kind], limits[kind])) {
+		if (take_one(&user->objects[kind], uid_eq(user->uid, GLOBAL_ROOT_UID) ? limits[kind] : limit_of_user(kind)))
+			return 0;
+		atomic_dec(&dev->objects[kind]);
+		pr_info_ratelimited("%s: refused: user %u has %d %s, the most that the device allows to one\n",
+				    dev_name(&ibdev->dev), __kuid_val(user->uid), limit_of_user(kind), names[kind]);
+		return -ENOMEM;
+	}
 	pr_info_ratelimited("%s: refused: there are %d %s, the most that the device allows\n", dev_name(&ibdev->dev), limits[kind],
 			    names[kind]);
 	return -ENOMEM;
 }
 
-void swr_count_down(struct ib_device *ibdev, enum swr_kind kind)
+void swr_count_down(struct ib_device *ibdev, enum swr_kind kind, struct swr_user *user)
 {
-	atomic_dec(&to_swr_device(ibdev)->objects[kind]);
+	struct swr_device *dev = to_swr_device(ibdev);
+
+	atomic_dec(user ? &dev->objects[kind] : &dev->kernel_objects[kind]);
+	if (user)
+		atomic_dec(&user->objects[kind]);
 }
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------------- */
@@ -92,16 +176,30 @@ void swr_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
 }
 
+static struct swr_file *file_of(struct ib_udata *udata)
+{
+	return rdma_udata_to_drv_context(udata, struct swr_ucontext, ibucontext)->file;
+}
+
+/* Who holds a process's object; NULL: the kernel does. It stays as long as the context, which all its objects precede. */
+static struct swr_user *user_of(struct ib_udata *udata)
+{
+	return udata ? file_of(udata)->user : NULL;
+}
+
 /* ---- protection domains ------------------------------------------------------------------------------------------------ */
 
 int swr_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	return swr_count_up(ibpd->device, SWR_PDS);
+	struct swr_pd *pd = container_of(ibpd, struct swr_pd, ibpd);
+
+	pd->user = user_of(udata);
+	return swr_count_up(ibpd->device, SWR_PDS, pd->user);
 }
 
 int swr_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	swr_count_down(ibpd->device, SWR_PDS);
+	swr_count_down(ibpd->device, SWR_PDS, container_of(ibpd, struct swr_pd, ibpd)->user);
 	return 0;
 }
 
@@ -119,13 +217,14 @@ struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 		return ERR_PTR(-EINVAL);
 	if (access & IB_ACCESS_ON_DEMAND)
 		return ERR_PTR(-EOPNOTSUPP);
-	error = swr_count_up(ibpd->device, SWR_MRS);
-	if (error)
-		return ERR_PTR(error);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
-	if (!mr) {
-		swr_count_down(ibpd->device, SWR_MRS);
+	if (!mr)
 		return ERR_PTR(-ENOMEM);
+	mr->user = user_of(udata);
+	error = swr_count_up(ibpd->device, SWR_MRS, mr->user);
+	if (error) {
+		kfree(mr);
+		return ERR_PTR(error);
 	}
 	mr->ibmr.lkey = req.stag;
 	mr->ibmr.rkey = req.stag;
@@ -138,7 +237,7 @@ int swr_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct swr_mr *mr = container_of(ibmr, struct swr_mr, ibmr);
 
-	swr_count_down(ibmr->device, SWR_MRS);
+	swr_count_down(ibmr->device, SWR_MRS, mr->user);
 	if (mr->kernel)
 		swr_kmr_free(to_swr_device(ibmr->device), mr->kernel);
 	kfree(mr);
@@ -149,6 +248,7 @@ int swr_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 
 int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 {
+	struct swr_mw *mw = container_of(ibmw, struct swr_mw, ibmw);
 	struct swrnic_alloc_mw_req req;
 	int error = swr_take_driver_data(udata, &req, sizeof(req));
 
@@ -156,7 +256,8 @@ int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 		return error;
 	if (!req.stag || req.reserved || (ibmw->type != IB_MW_TYPE_1 && ibmw->type != IB_MW_TYPE_2))
 		return -EINVAL;
-	error = swr_count_up(ibmw->device, SWR_MWS);
+	mw->user = user_of(udata);
+	error = swr_count_up(ibmw->device, SWR_MWS, mw->user);
 	if (!error)
 		ibmw->rkey = req.stag;
 	return error;
@@ -164,7 +265,7 @@ int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 
 int swr_dealloc_mw(struct ib_mw *ibmw)
 {
-	swr_count_down(ibmw->device, SWR_MWS);
+	swr_count_down(ibmw->device, SWR_MWS, container_of(ibmw, struct swr_mw, ibmw)->user);
 	return 0;
 }
 
@@ -178,11 +279,6 @@ static void cq_release(struct kref *kref)
 void swr_cq_put(struct swr_cq *cq)
 {
 	kref_put(&cq->kref, cq_release);
-}
-
-static struct swr_file *file_of(struct ib_udata *udata)
-{
-	return rdma_udata_to_drv_context(udata, struct swr_ucontext, ibucontext)->file;
 }
 
 static int create_process_cq(struct ib_cq *ibcq, struct ib_udata *uverbs)
@@ -214,12 +310,12 @@ int swr_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct
 		return -EOPNOTSUPP;
 	if (attr->cqe < 1 || attr->cqe > SWR_MAX_CQE)
 		return -EINVAL;
-	error = swr_count_up(ibcq->device, SWR_CQS);
+	error = swr_count_up(ibcq->device, SWR_CQS, user_of(uverbs));
 	if (error)
 		return error;
 	error = uverbs ? create_process_cq(ibcq, uverbs) : swr_kcq_create(to_swr_cq(ibcq), attr);
 	if (error)
-		swr_count_down(ibcq->device, SWR_CQS);
+		swr_count_down(ibcq->device, SWR_CQS, user_of(uverbs));
 	else
 		ibcq->cqe = attr->cqe;
 	return error;
@@ -229,6 +325,7 @@ int swr_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct swr_cq *cq = to_swr_cq(ibcq);
 
+	swr_count_down(ibcq->device, SWR_CQS, cq->kernel ? NULL : cq->file->user);
 	if (cq->kernel) {
 		swr_kcq_destroy(cq);
 	} else {
@@ -236,6 +333,5 @@ int swr_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 		swr_cq_put(cq);
 		wait_for_completion(&cq->free);
 	}
-	swr_count_down(ibcq->device, SWR_CQS);
 	return 0;
 }

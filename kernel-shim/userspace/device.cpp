@@ -145,6 +145,19 @@ Gid port_gid(Locked&) {
     return gid;
 }
 
+bool has_network_address() {
+    const Interfaces interfaces;
+    for (const ifaddrs* it = interfaces.first; it != nullptr; it = it->ifa_next) {
+        if (!up(*it) || loopback(*it)) continue;
+        if (it->ifa_addr->sa_family == AF_INET) return true;
+        if (it->ifa_addr->sa_family != AF_INET6) continue;
+        sockaddr_in6 v6;
+        std::memcpy(&v6, it->ifa_addr, sizeof(v6));
+        if (!IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) return true;
+    }
+    return false;
+}
+
 std::uint8_t active_mtu() {
     const std::string netdev = gid_table().front().netdev;
     const std::string text = read_small_file(fmt::format("/sys/class/net/{}/mtu", netdev).c_str());

@@ -29,6 +29,9 @@ std::vector<GidEntry> gid_table();
 // eight system calls. The caller holds the lock.
 Gid port_gid(Locked&);
 
+// Whether an interface that is up, but for loopback, has an address that others can name (IPv4, or not link-local).
+bool has_network_address();
+
 std::uint8_t active_mtu();  // enum ib_mtu by VERBS-41
 std::string guid_text(std::uint64_t guid_be);
 std::string gid_text(const Gid& gid);

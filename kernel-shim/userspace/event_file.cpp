@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "event_file.h"
 
+#include <algorithm>
+
 #include "log.h"
 #include "state.h"
 #include "ucma.h"
@@ -29,6 +31,8 @@ ssize_t EventFile::read(int fd, void* buffer, std::size_t size) {
             queue_.pop_front();
             if (Qp* qp = own_qp(locked, record.qpn); qp != nullptr && record.type == SWRNIC_DOWN_QP_CONNECTED) {
                 qp->stream = Stream::kTaken;
+                if (kept_.empty())
+                    locked->fds.let_go(locked, record.u.connected.fd);  // the reader knows no SWRNIC_UP_KEEP
             }
             std::memcpy(static_cast<char*>(buffer) + done, &record, sizeof(record));
         }
@@ -40,7 +44,6 @@ ssize_t EventFile::write(int, const void* buffer, std::size_t size) {
     if (size == 0 || size % sizeof(swrnic_up) != 0) return -EINVAL;
     if (!readable(buffer, size)) return -EFAULT;
     Locked locked;
-    if (is_shut()) return -EIO;
     for (std::size_t done = 0; done < size; done += sizeof(swrnic_up)) {
         swrnic_up record;
         std::memcpy(&record, static_cast<const char*>(buffer) + done, sizeof(record));
@@ -61,8 +64,9 @@ Qp* EventFile::own_qp(Locked& locked, std::uint32_t qpn) {
 
 // What the provider reports is a request, checked against what has happened so far.
 int EventFile::take(Locked& locked, const swrnic_up& up) {
+    if (up.type == SWRNIC_UP_KEEP) return keep(locked, up);  // what the provider lets go of last
     const auto context = context_.lock();
-    if (context == nullptr) return -EIO;
+    if (context == nullptr || is_shut()) return -EIO;
     if (up.reserved != 0) return -EINVAL;
     switch (up.type) {
         case SWRNIC_UP_QP_READY: {
@@ -96,6 +100,24 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
         default:
             return -EINVAL;
     }
+}
+
+int EventFile::keep(Locked& locked, const swrnic_up& up) {
+    constexpr std::size_t kMost = 16;
+    const int fd = static_cast<int>(up.id);
+    const auto known = std::find(kept_.begin(), kept_.end(), fd);
+    if (fd < 0 || up.aux > 1 || up.reserved != 0 || (known == kept_.end()) == (up.aux == 0)) return -EINVAL;
+    if (up.aux == 0) {
+        locked->fds.let_go(locked, fd);
+        kept_.erase(known);
+        return 0;
+    }
+    const auto file = locked->fds.find(locked, fd);
+    if (kept_.size() == kMost || (file != nullptr && file.get() != this) || locked->fds.keeps(locked, fd))
+        return -EINVAL;
+    locked->fds.keep(locked, fd);
+    kept_.push_back(fd);
+    return 0;
 }
 
 // Each kind once per object: a process cannot fill its own queue without bound.
@@ -154,6 +176,9 @@ void EventFile::close_queued_sockets() {
 
 // Nobody can take a stream any more, nor drive one.
 void EventFile::closed(Locked& locked) {
+    for (const int fd : kept_)
+        locked->fds.let_go(locked, fd);
+    kept_.clear();
     close_queued_sockets();
     const auto context = context_.lock();
     if (context == nullptr) return;

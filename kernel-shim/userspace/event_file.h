@@ -24,10 +24,12 @@ class EventFile : public Queue<swrnic_down> {
   private:
     int take(Locked& locked, const swrnic_up& up);
     int raise(Locked& locked, UverbsFile& context, const swrnic_up& up);
+    int keep(Locked& locked, const swrnic_up& up);
     Qp* own_qp(Locked& locked, std::uint32_t qpn);
     void close_queued_sockets();
 
     const std::weak_ptr<UverbsFile> context_;
+    std::vector<int> kept_;  // by SWRNIC_UP_KEEP
 };
 
 }  // namespace swrnic::shim

@@ -9,7 +9,7 @@
 
 namespace swrnic::shim {
 
-constinit std::atomic<std::uint8_t> FdTable::owned_[kMaxFd]{};
+constinit std::atomic<std::uint8_t> FdTable::marks_[kMaxFd]{};
 
 ssize_t File::read(int, void*, std::size_t) {
     return -EINVAL;
@@ -41,9 +41,10 @@ int FdTable::install(Locked& locked, int fd, std::shared_ptr<File> file) {
         return -EMFILE;
     }
     remove(locked, fd);  // left over from a close that went past us
+    let_go(locked, fd);
     file->fds_.push_back(fd);
     files_.insert(std::lower_bound(files_.begin(), files_.end(), fd, kByFd), {fd, std::move(file)});
-    owned_[fd].store(1, std::memory_order_release);
+    marks_[fd].fetch_or(kOwned, std::memory_order_release);
     return fd;
 }
 
@@ -56,7 +57,7 @@ void FdTable::remove(Locked& locked, int fd) {
     if (it == files_.end() || it->first != fd) return;
     const std::shared_ptr<File> file = std::move(it->second);
     files_.erase(it);
-    owned_[fd].store(0, std::memory_order_release);
+    marks_[fd].fetch_and(static_cast<std::uint8_t>(~kOwned), std::memory_order_release);
     std::erase(file->fds_, fd);
     if (file->fds_.empty() && !file->dead_) file->closed(locked);
 }
@@ -69,7 +70,50 @@ std::vector<int> FdTable::within(const Locked&, unsigned first, unsigned last) c
     return found;
 }
 
+namespace {
+
+std::pair<dev_t, ino_t> file_of(int fd) {
+    struct stat found {};
+    return sys::fstat(fd, found) == 0 ? std::pair(found.st_dev, found.st_ino) : std::pair<dev_t, ino_t>();
+}
+
+}  // namespace
+
+void FdTable::keep(Locked&, int fd) {
+    if (fd <= STDERR_FILENO || fd >= kMaxFd) return;
+    kept_[fd] = file_of(fd);
+    marks_[fd].fetch_or(kKept, std::memory_order_release);
+}
+
+// The place in the map stays, for the next socket of that number: close() comes here, and must neither allocate nor
+// free. A signal handler may call it, and so does ThreadSanitizer while it writes a report and has another allocator in
+// place.
+void FdTable::let_go(Locked&, int fd) {
+    if ((marks(fd) & kKept) != 0) marks_[fd].fetch_and(static_cast<std::uint8_t>(~kKept), std::memory_order_release);
+}
+
+bool FdTable::keeps(Locked& locked, int fd) {
+    if ((marks(fd) & kKept) == 0) return false;
+    const auto it = kept_.find(fd);
+    if (it != kept_.end() && it->second == file_of(fd)) return true;
+    let_go(locked, fd);
+    return false;
+}
+
+std::vector<int> FdTable::kept_within(Locked& locked, unsigned first, unsigned last) {
+    std::vector<int> found;
+    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+        const int fd = it->first;
+        if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last && keeps(locked, fd))
+            found.push_back(fd);
+    }
+    return found;
+}
+
 void FdTable::forked() {
+    for (const auto& [fd, file] : kept_)
+        marks_[fd].fetch_and(static_cast<std::uint8_t>(~kKept), std::memory_order_release);
+    kept_.clear();
     for (auto& [fd, file] : files_) {
         if (!file->dead_) file->forked();
         file->dead_ = true;

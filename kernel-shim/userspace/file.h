@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Descriptors that the stand-in answers for.
 //
-// Every one is backed by an eventfd, so that poll, epoll, select and fcntl(F_SETFL) work natively; read, write, ioctl,
-// fstat, dup and close are interposed and come here. A File is what an open file description is to the kernel: dup()ed
-// descriptors share it.
+// Every one is backed by an eventfd (RDMA netlink's by a netlink socket), so that poll, epoll, select and
+// fcntl(F_SETFL) work natively; read, write, ioctl, fstat, dup and close are interposed and come here. A File is what
+// an open file description is to the kernel: dup()ed descriptors share it.
 #pragma once
 
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "real.h"
@@ -52,7 +54,9 @@ class FdTable {
   public:
     static constexpr int kMaxFd = 1 << 20;
 
-    static bool owns(int fd) { return fd >= 0 && fd < kMaxFd && owned_[fd].load(std::memory_order_acquire) != 0; }
+    static bool owns(int fd) { return (marks(fd) & kOwned) != 0; }
+    // Neither a File nor kept, for certain.
+    static bool is_foreign(int fd) { return marks(fd) == 0; }
 
     std::shared_ptr<File> find(const Locked& locked, int fd) const;
     // Takes fd over (it is closed on failure). Returns fd or -EMFILE.
@@ -64,9 +68,22 @@ class FdTable {
     std::vector<int> within(const Locked& locked, unsigned first, unsigned last) const;
     void forked();
 
+    // Descriptors that the program has never been given: sockets, epoll sets. What it closes is not these, whatever
+    // their numbers. Standard input, output and error are never kept: programs open them anew.
+    void keep(Locked& locked, int fd);
+    void let_go(Locked& locked, int fd);
+    // A socket or file that has been closed without let_go() is not kept, though its number is another's now.
+    bool keeps(Locked& locked, int fd);
+    std::vector<int> kept_within(Locked& locked, unsigned first, unsigned last);
+
   private:
-    static std::atomic<std::uint8_t> owned_[kMaxFd];
+    static constexpr std::uint8_t kOwned = 1, kKept = 2;
+    static std::uint8_t marks(int fd) {
+        return fd >= 0 && fd < kMaxFd ? marks_[fd].load(std::memory_order_acquire) : std::uint8_t{0};
+    }
+    static std::atomic<std::uint8_t> marks_[kMaxFd];
     std::vector<std::pair<int, std::shared_ptr<File>>> files_;  // sorted by descriptor
+    std::map<int, std::pair<dev_t, ino_t>> kept_;               // those that are marked so, and some that were
 };
 
 }  // namespace swrnic::shim

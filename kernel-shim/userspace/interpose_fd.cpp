@@ -8,10 +8,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 
 #include "log.h"
+#include "netlink_file.h"
 #include "real.h"
 #include "state.h"
 #include "user_memory.h"
@@ -23,6 +25,7 @@ using swrnic::LogLevel;
 using swrnic::shim::FdTable;
 using swrnic::shim::File;
 using swrnic::shim::Locked;
+using swrnic::shim::NetlinkFile;
 namespace sys = swrnic::shim::sys;
 
 namespace {
@@ -36,6 +39,7 @@ Result answer(Result result) {
 
 // What a vfork()ed child closes or duplicates must not change its parent's table.
 using swrnic::shim::in_vforked_child;
+using swrnic::shim::readable;
 using swrnic::shim::writable;
 
 std::shared_ptr<File> find(int fd) {
@@ -45,8 +49,11 @@ std::shared_ptr<File> find(int fd) {
 
 int close_ours(int fd) {
     Locked locked;
-    // Out of the table first: from the close on the number may be anybody's.
-    if (!in_vforked_child()) locked->fds.remove(locked, fd);
+    if (!in_vforked_child()) {
+        if (locked->fds.keeps(locked, fd)) return -EBADF;  // it is none of the program's
+        // Out of the table first: from the close on the number may be anybody's.
+        locked->fds.remove(locked, fd);
+    }
     return sys::close(fd);
 }
 
@@ -61,9 +68,12 @@ int adopt_copy(int original, int copy) {
 
 int dup_onto(int original, int target, int flags) {
     if (const int error = sys::fcntl(original, F_GETFD, 0); error < 0) return error;  // the target stays then
-    if (FdTable::owns(target) && target != original) {
+    if (!FdTable::is_foreign(target) && target != original) {
         Locked locked;
-        if (!in_vforked_child()) locked->fds.remove(locked, target);
+        if (!in_vforked_child()) {
+            if (locked->fds.keeps(locked, target)) return -EBUSY;
+            locked->fds.remove(locked, target);
+        }
     }
     const int copy = static_cast<int>(sys::call(SYS_dup3, original, target, flags));
     return FdTable::owns(original) ? adopt_copy(original, copy) : copy;
@@ -132,7 +142,7 @@ SWRNIC_FXSTAT(__fxstat)
 SWRNIC_FXSTAT(__fxstat64)
 
 SWRNIC_EXPORT int close(int fd) {
-    if (!FdTable::owns(fd)) return SWRNIC_REAL(close)(fd);
+    if (FdTable::is_foreign(fd)) return SWRNIC_REAL(close)(fd);
     return answer(close_ours(fd));
 }
 
@@ -142,12 +152,12 @@ SWRNIC_EXPORT int dup(int fd) noexcept {
 }
 
 SWRNIC_EXPORT int dup2(int fd, int target) noexcept {
-    if (fd == target || (!FdTable::owns(fd) && !FdTable::owns(target))) return SWRNIC_REAL(dup2)(fd, target);
+    if (fd == target || (!FdTable::owns(fd) && FdTable::is_foreign(target))) return SWRNIC_REAL(dup2)(fd, target);
     return answer(dup_onto(fd, target, 0));
 }
 
 SWRNIC_EXPORT int dup3(int fd, int target, int flags) noexcept {
-    if (!FdTable::owns(fd) && !FdTable::owns(target)) return SWRNIC_REAL(dup3)(fd, target, flags);
+    if (!FdTable::owns(fd) && FdTable::is_foreign(target)) return SWRNIC_REAL(dup3)(fd, target, flags);
     return answer(dup_onto(fd, target, flags));
 }
 
@@ -167,25 +177,51 @@ SWRNIC_FCNTL(fcntl64)
 
 namespace {
 
-void forget_range(unsigned first, unsigned last) {
-    if (in_vforked_child()) return;
+// Of the stand-in's own in the range, those that are the program's are closed; the others, in their order.
+std::vector<int> leave_range(unsigned first, unsigned last) {
+    if (in_vforked_child()) return {};
     Locked locked;
+    std::vector<int> kept = locked->fds.kept_within(locked, first, last);
     for (const int fd : locked->fds.within(locked, first, last)) {
+        if (std::binary_search(kept.begin(), kept.end(), fd)) continue;
         locked->fds.remove(locked, fd);
         sys::close(fd);
     }
+    return kept;
+}
+
+// Calls close_part(first, last) for what lies between them.
+template <typename ClosePart>
+int close_between(const std::vector<int>& kept, unsigned first, unsigned last, const ClosePart& close_part) {
+    for (const int fd : kept) {
+        const auto hole = static_cast<unsigned>(fd);
+        if (first < hole) {
+            if (const int error = close_part(first, hole - 1); error != 0) return error;
+        }
+        first = hole + 1;
+    }
+    return first <= last ? close_part(first, last) : 0;
 }
 
 }  // namespace
 
 SWRNIC_EXPORT int close_range(unsigned first, unsigned last, int flags) noexcept {
-    if ((flags & static_cast<int>(CLOSE_RANGE_CLOEXEC)) == 0 && first <= last) forget_range(first, last);
-    return SWRNIC_REAL(close_range)(first, last, flags);
+    if ((flags & static_cast<int>(CLOSE_RANGE_CLOEXEC)) != 0 || first > last)
+        return SWRNIC_REAL(close_range)(first, last, flags);
+    return close_between(leave_range(first, last), first, last,
+                         [flags](unsigned from, unsigned to) { return SWRNIC_REAL(close_range)(from, to, flags); });
 }
 
 SWRNIC_EXPORT void closefrom(int first) noexcept {
-    forget_range(first < 0 ? 0u : static_cast<unsigned>(first), UINT_MAX);
-    SWRNIC_REAL(closefrom)(first);
+    const unsigned from = first < 0 ? 0u : static_cast<unsigned>(first);
+    const std::vector<int> kept = leave_range(from, UINT_MAX);
+    if (kept.empty()) return SWRNIC_REAL(closefrom)(first);
+    close_between(kept, from, UINT_MAX, [](unsigned part, unsigned to) {
+        if (sys::call(SYS_close_range, part, to, 0) == 0) return 0;
+        for (const long most = sysconf(_SC_OPEN_MAX); part <= to && part < static_cast<unsigned long>(most); ++part)
+            sys::close(static_cast<int>(part));  // kernels before 5.9
+        return 0;
+    });
 }
 
 namespace {
@@ -207,8 +243,10 @@ bool passes_ours(const msghdr& message) {
     return false;
 }
 
+// Where a pointer leads nowhere the kernel says EFAULT.
 bool refused(const msghdr* message) {
-    if (message == nullptr || message->msg_control == nullptr || !passes_ours(*message)) return false;
+    if (!readable(message, sizeof(*message)) || message->msg_control == nullptr) return false;
+    if (!readable(message->msg_control, message->msg_controllen) || !passes_ours(*message)) return false;
     log(LogLevel::kWarn, "a descriptor of the device cannot be passed to another process (SCM_RIGHTS)");
     return true;
 }
@@ -217,19 +255,23 @@ bool refused(const msghdr* message) {
 
 SWRNIC_EXPORT ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     if (refused(message)) return answer<ssize_t>(-EOPNOTSUPP);
+    if (FdTable::owns(fd)) {
+        const auto netlink = std::dynamic_pointer_cast<NetlinkFile>(find(fd));
+        if (netlink != nullptr) return answer(netlink->dead() ? -EIO : netlink->send(fd, message));
+    }
     return SWRNIC_REAL(sendmsg)(fd, message, flags);
 }
 
 SWRNIC_EXPORT int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
-    for (unsigned i = 0; messages != nullptr && i < count && i < UIO_MAXIOV; ++i) {
+    for (unsigned i = 0; i < count && i < UIO_MAXIOV; ++i) {
         if (refused(&messages[i].msg_hdr)) return answer(-EOPNOTSUPP);
     }
     return SWRNIC_REAL(sendmmsg)(fd, messages, count, flags);
 }
 
-// libibverbs asks netlink first; only when that fails does it read sysfs.
 SWRNIC_EXPORT int socket(int family, int type, int protocol) noexcept {
-    if (family == AF_NETLINK && protocol == NETLINK_RDMA && swrnic::shim::active()) return answer(-EPROTONOSUPPORT);
+    if (family == AF_NETLINK && protocol == NETLINK_RDMA && swrnic::shim::active())
+        return answer(NetlinkFile::open(type));
     return SWRNIC_REAL(socket)(family, type, protocol);
 }
 

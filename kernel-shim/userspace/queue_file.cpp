@@ -3,6 +3,8 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
+
 namespace swrnic::shim {
 
 namespace {
@@ -10,12 +12,14 @@ constexpr std::uint64_t kWakeAll = 1u << 20;  // more tokens than threads can ev
 }
 
 long QueueFile::wait_token(int fd) {
-    // A thread that is cancelled may have the token and never say so.
+    // A thread that is cancelled may have a token and never say so.
     struct Waiter {
         QueueFile& file;
         bool came_back = false;
         ~Waiter() {
-            if (!came_back) file.lost_token();
+            if (came_back) return;
+            Locked locked;
+            file.count_anew(locked);
         }
     } waiter{*this};
     std::uint64_t token = 0;
@@ -25,15 +29,25 @@ long QueueFile::wait_token(int fd) {
     return error;
 }
 
-void QueueFile::lost_token() {
-    Locked locked;
+void QueueFile::took_token(Locked& locked, std::uint64_t series) {
+    if (series == series_) {
+        --tokens_;
+    } else {
+        count_anew(locked);  // it may be one of before, or of now
+    }
+}
+
+// Whoever waits meanwhile, and may have a token of before, counts anew in turn when he comes back.
+void QueueFile::count_anew(Locked& locked) {
     if (shut_ || any_fd() < 0) return;
-    take_token_now();
-    token_ = false;
+    ++series_;
+    while (take_token_now()) {
+    }
+    tokens_ = 0;
     show(locked);
 }
 
-// Takes the token if it is there, whatever the descriptor's O_NONBLOCK says.
+// Takes a token if one is there, whatever the descriptor's O_NONBLOCK says.
 bool QueueFile::take_token_now() {
     std::uint64_t token = 0;
     const iovec slot{&token, sizeof(token)};
@@ -51,14 +65,14 @@ bool QueueFile::take_token_now() {
 // A token that a reader took, who has not had the lock yet, is missed by nobody: that reader looks at the queue, and
 // shows what he leaves there.
 void QueueFile::show(Locked&) {
-    if (shut_ || any_fd() < 0 || is_filled() == token_) return;
-    const std::uint64_t one = 1;
-    if (!token_) {
-        sys::write(any_fd(), &one, sizeof(one));
-        token_ = true;
-    } else if (take_token_now()) {
-        token_ = false;
+    if (shut_ || any_fd() < 0) return;
+    const std::uint64_t missing = entries() - std::min(tokens_, entries());
+    if (missing > 0) {
+        sys::write(any_fd(), &missing, sizeof(missing));
+        tokens_ += missing;
     }
+    while (tokens_ > entries() && take_token_now())
+        --tokens_;
 }
 
 void QueueFile::shut(Locked&) {

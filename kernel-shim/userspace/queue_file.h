@@ -11,29 +11,32 @@
 
 namespace swrnic::shim {
 
-// A File with a queue, readable exactly while the queue holds something: its eventfd holds a token then. A reader who
-// finds the queue empty takes the token by a plain read(2), so blocking, O_NONBLOCK, signals with and without
-// SA_RESTART and cancellation are the kernel's own, and then looks again. Entries that are there cost no system call,
-// but for the first, which brings the token, and the last, with which it goes.
+// A File with a queue. Its eventfd holds a token for each entry: writing one wakes whoever waits for an edge, entry by
+// entry, as the kernel's files do, and the descriptor is readable until the last is taken. A reader who finds the queue
+// empty takes a token by a plain read(2), so blocking, O_NONBLOCK, signals with and without SA_RESTART and cancellation
+// are the kernel's own, and then looks again.
 class QueueFile : public File {
   public:
     void shut(Locked& locked);  // whoever reads or polls wakes, and gets EIO from now on
     bool is_shut() const { return shut_; }
 
   protected:
+    // Which tokens are counted: of those that were written earlier nobody knows how many are left.
+    std::uint64_t series() const { return series_; }
     // Without the lock, while the queue is empty. 0: took_token() follows, with it; or -errno.
     long wait_token(int fd);
-    void took_token(Locked&) { token_ = false; }
+    void took_token(Locked& locked, std::uint64_t series);  // that was current before it waited
     // The queue has changed.
     void show(Locked& locked);
 
   private:
-    virtual bool is_filled() const = 0;
+    virtual std::size_t entries() const = 0;
     bool take_token_now();
-    void lost_token();
+    void count_anew(Locked& locked);
 
     bool shut_ = false;
-    bool token_ = false;  // was written, and nobody who took it has had the lock since
+    std::size_t tokens_ = 0;  // were written, and nobody who took them has had the lock since
+    std::uint64_t series_ = 0;
 };
 
 template <typename Entry>
@@ -56,16 +59,18 @@ class Queue : public QueueFile {
     // What that returns, or -errno; -EIO: the file was shut.
     template <typename Take>
     long take_from_queue(int fd, Take&& take) {
+        std::uint64_t known = 0;
         for (bool has_token = false;;) {
             {
                 Locked locked;
-                if (has_token) took_token(locked);
+                if (has_token) took_token(locked, known);
                 if (is_shut()) return -EIO;
-                if (is_filled()) {
+                if (!queue_.empty()) {
                     const long result = take(locked);
                     show(locked);
                     return result;
                 }
+                known = series();
             }
             if (const long error = wait_token(fd); error != 0) return error;
             has_token = true;
@@ -75,7 +80,7 @@ class Queue : public QueueFile {
     std::deque<Entry> queue_;
 
   private:
-    bool is_filled() const override { return !queue_.empty(); }
+    std::size_t entries() const override { return queue_.size(); }
 };
 
 }  // namespace swrnic::shim

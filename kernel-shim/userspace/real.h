@@ -68,6 +68,9 @@ inline int eventfd(unsigned initial, int flags) {
 inline int memfd(const char* name, unsigned flags) {
     return static_cast<int>(call(SYS_memfd_create, name, flags));
 }
+inline int fstat(int fd, struct stat& out) {
+    return static_cast<int>(call(SYS_fstat, fd, &out));
+}
 inline int fcntl(int fd, int command, long argument) {
     return static_cast<int>(call(SYS_fcntl, fd, command, argument));
 }

@@ -9,6 +9,7 @@
 
 #include "device_limits.h"
 #include "log.h"
+#include "signals.h"
 #include "state.h"
 
 namespace swrnic::shim {
@@ -17,16 +18,13 @@ namespace {
 constexpr std::uint64_t kWakeKey = 0;
 
 bool start_thread(void* (*entry)(void*), void* argument) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const BlockedSignals blocked;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_t thread;
     const int error = pthread_create(&thread, &attributes, entry, argument);
     pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return error == 0;
 }
 
@@ -48,6 +46,8 @@ Startup* Startup::get(Locked& locked) {
         delete startup;
         return nullptr;
     }
+    locked->fds.keep(locked, epoll);
+    locked->fds.keep(locked, wake);
     locked->startup = startup;
     return startup;
 }
@@ -175,6 +175,7 @@ void Startup::cancel(Locked&, std::uint64_t key) {
     const auto it = listeners_.find(key);
     if (it == listeners_.end()) return remove(key, true);
     const std::deque<std::uint64_t> half_open = std::move(it->second.half_open);
+    sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, it->second.fd, nullptr);  // a child may hold a copy
     sys::close(it->second.fd);
     listeners_.erase(it);
     std::erase_if(deadlines_, [&](const Deadline& deadline) { return deadline.second == key; });
@@ -204,6 +205,8 @@ int Startup::listen(Locked&, CmId& id, int backlog) {
     // Inherited by what it accepts. A stream whose user has yet to decide has no other deadline.
     leave_pacing(id.socket);
     sys::set_option(id.socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    cm_free_port_later(id.socket);
+    sys::set_option(id.socket, SOL_SOCKET, SO_REUSEPORT, 0);  // nobody shares the port of a listener
     const int error = sys::listen(id.socket, backlog);
     if (error != 0) return error;
     const std::uint64_t key = next_key_++;
@@ -228,6 +231,7 @@ int Startup::begin_to_connect(Pending& pending) {
     pending.stage = Stage::kConnecting;
     pending.same_host = on_same_host(pending.local, pending.peer);
     if (pending.same_host) leave_pacing(pending.fd);
+    cm_free_port_later(pending.fd);
     int error = sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
     if (error != 0 && error != -EINPROGRESS) return error;
     error = pending.same_host ? send_at_once(pending) : -EAGAIN;
@@ -236,7 +240,7 @@ int Startup::begin_to_connect(Pending& pending) {
 }
 
 int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms) {
-    if (id.socket < 0) id.socket = cm_make_socket(id, {}, false);
+    if (id.socket < 0) id.socket = cm_make_socket(locked, id, {}, PortMay::kNot);
     if (id.socket < 0) return id.socket;
     Pending& pending = add_pending(locked, id.socket);
     const auto size = static_cast<std::uint32_t>(terms.private_data.size());

@@ -89,6 +89,7 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
         }
         if (fd == -EAGAIN) return;
         if (fd < 0) continue;  // a connection that was reset while it waited
+        locked->fds.keep(locked, fd);
         Pending& pending = add_pending(locked, fd);
         pending.listener = listener_key;
         pending.local = listener.local.is_any() ? Address::local_of(fd) : listener.local;
@@ -301,6 +302,7 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     qp->second->ird = shown_depth(connected.ird);
     qp->second->ord = shown_depth(connected.ord);
     file->hand_over(locked, *qp->second, connected);
+    if (id->disconnects) cm_order_disconnect(locked, *id);
     log(LogLevel::kInfo, "qp {:#x} peer {}: {} in full operation, flags {:#x} ird {} ord {} rtr {}", qp->first,
         id->peer, initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord, connected.rtr);
     if (terminate) return cm_connect_failed(locked, *id, -EPROTO);
@@ -348,7 +350,7 @@ bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
     if (!failed.initiator || failed.retried || swrnic_mpa_retry_rev1(&failed.mpa) == 0) return false;
     Address source = id.local;
     source.set_port(0);
-    const int fd = cm_make_socket(id, source, false);
+    const int fd = cm_make_socket(locked, id, source, PortMay::kNot);
     if (fd < 0) return false;
     failed.terms.rev = 1;
     failed.terms.p2p = 0;

@@ -2,11 +2,15 @@
 #include "state.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/auxv.h>
 
 #include <new>
+#include <string>
+#include <string_view>
 
 #include "log.h"
+#include "sanitizer_runtime.h"
 #include "startup.h"
 
 namespace swrnic::shim {
@@ -47,6 +51,20 @@ void in_child() {
 [[gnu::constructor]] void at_load() {
     g_pid.store(sys::getpid(), std::memory_order_relaxed);
     pthread_atfork(before_fork, in_parent, in_child);
+}
+
+// `swrnic run` has listed the runtime of this program's sanitizer before us. What this program executes is spared it,
+// since interpreters would be asked for what they leak at their end, and fail. A path is left alone: we ourselves need
+// that one.
+[[gnu::constructor]] void keep_sanitizer_from_children() {
+    const char* const whole = getenv("LD_PRELOAD");
+    if (whole == nullptr) return;
+    std::string_view list = whole;
+    for (std::size_t end = list.find(':'); end != std::string_view::npos; end = list.find(':')) {
+        if (!is_sanitizer_runtime(list.substr(0, end))) break;
+        list.remove_prefix(end + 1);
+    }
+    if (list != whole) setenv("LD_PRELOAD", std::string(list).c_str(), 1);
 }
 
 // A wrong setting is not ours to complain about: the provider refuses it, with a clear line.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
 #include "file.h"
@@ -46,6 +47,7 @@ struct State {
     std::uint32_t next_cm_id = 0;
     Startup* startup = nullptr;  // made on first use
     RandomNumbers random;
+    std::string working_directory;  // when it is a virtual one
 };
 
 // Proof of the lock. Functions that need it take one by reference.

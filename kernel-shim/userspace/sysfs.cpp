@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "sysfs.h"
 
+#include <dirent.h>
 #include <fmt/core.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <functional>
-#include <map>
 
 #include "device.h"
 #include "device_limits.h"
+#include "real.h"
 #include "swrnic-abi.h"
 
 namespace swrnic::shim {
@@ -20,40 +21,40 @@ namespace {
 
 constexpr std::string_view kVerbsClass = "/sys/class/infiniband_verbs";
 constexpr std::string_view kDeviceClass = "/sys/class/infiniband";
-constexpr std::string_view kCmClass = "/sys/class/misc/rdma_cm";
+constexpr std::string_view kCmLink = "/sys/class/misc/rdma_cm";
+constexpr std::string_view kCmDevice = "/sys/devices/virtual/misc/rdma_cm";
+constexpr std::string_view kParent = "/sys/devices/platform/swrnic.0";
 constexpr std::string_view kDevDir = "/dev/infiniband";
+constexpr std::array kRoots{kVerbsClass, kDeviceClass, kCmLink, kCmDevice, kParent, kDevDir};
 
 bool is_at_or_below(std::string_view path, std::string_view root) {
     return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
 }
 
-// Built for each look-up: discovery asks some thirty times in a process's life, and addresses come and go.
-using Tree = std::map<std::string, Node, std::less<>>;
-
 class TreeBuilder {
   public:
     void file(std::string_view directory, std::string_view name, std::string content) {
-        add_directory(directory);
-        tree_.emplace(fmt::format("{}/{}", directory, name), Node{Node::Kind::kFile, std::move(content) + "\n"});
+        add(directory, name, Node{Node::Kind::kFile, std::move(content) + "\n"});
+    }
+    void link(std::string_view directory, std::string_view name, std::string target) {
+        add(directory, name, Node{Node::Kind::kLink, std::move(target)});
     }
     void device(std::string_view directory, std::string_view name, Node::Kind kind) {
-        add_directory(directory);
-        tree_.emplace(fmt::format("{}/{}", directory, name), Node{kind, {}});
+        add(directory, name, Node{kind, {}});
     }
     Tree take() { return std::move(tree_); }
 
   private:
-    void add_directory(std::string_view path) {
-        while (is_at_or_below(path, kVerbsClass) || is_at_or_below(path, kDeviceClass) ||
-               is_at_or_below(path, kCmClass) || is_at_or_below(path, kDevDir)) {
-            if (!tree_.emplace(std::string(path), Node{Node::Kind::kDirectory, {}}).second) return;
-            path = path.substr(0, path.rfind('/'));
+    void add(std::string_view directory, std::string_view name, Node node) {
+        for (std::string_view path = directory; covers(path); path = path.substr(0, path.rfind('/'))) {
+            if (!tree_.emplace(std::string(path), Node{}).second) break;
         }
+        tree_.emplace(fmt::format("{}/{}", directory, name), std::move(node));
     }
     Tree tree_;
 };
 
-void add_port(TreeBuilder& build, const std::string& device) {
+void add_port(TreeBuilder& build, const std::string& device, const std::vector<GidEntry>& gids) {
     const std::string port = device + "/ports/1";
     build.file(port, "state", "4: ACTIVE");
     build.file(port, "phys_state", "5: LinkUp");
@@ -65,7 +66,6 @@ void add_port(TreeBuilder& build, const std::string& device) {
     build.file(port, "sm_sl", "0");
     build.file(port, "cap_mask", "0x00000000");
     build.file(port + "/pkeys", "0", "0xffff");
-    const std::vector<GidEntry> gids = gid_table();
     for (std::size_t i = 0; i < gids.size(); ++i) {
         const std::string index = std::to_string(i);
         build.file(port + "/gids", index, gid_text(gids[i].gid));
@@ -74,16 +74,9 @@ void add_port(TreeBuilder& build, const std::string& device) {
     }
 }
 
-Tree build_tree() {
-    TreeBuilder build;
-    const std::string uverbs = fmt::format("{}/uverbs0", kVerbsClass);
-    build.file(kVerbsClass, "abi_version", std::to_string(IB_USER_VERBS_ABI_VERSION));
-    build.file(uverbs, "ibdev", kDeviceName);
-    build.file(uverbs, "abi_version", std::to_string(SWRNIC_ABI_VERSION));
-    build.file(uverbs, "dev", fmt::format("{}:{}", kUverbsMajor, kUverbsMinor));
-    build.file(uverbs, SWRNIC_SYSFS_MARK, SWRNIC_SYSFS_MARK);
-
-    const std::string device = fmt::format("{}/{}", kDeviceClass, kDeviceName);
+void add_device(TreeBuilder& build) {
+    const std::vector<GidEntry> gids = gid_table();
+    const std::string device = fmt::format("{}/infiniband/{}", kParent, kDeviceName);
     const std::string guid = guid_text(node_guid_be());
     build.file(device, "node_type", "4: RNIC");
     build.file(device, "node_guid", guid);
@@ -92,75 +85,121 @@ Tree build_tree() {
     build.file(device, "hca_type", "swrnic");
     build.file(device, "board_id", "swrnic");
     build.file(device, "node_desc", "swrnic, software RNIC in user space");
+    build.file(device, "uevent", fmt::format("NAME={}", kDeviceName));
     build.file(device, SWRNIC_SYSFS_MARK, SWRNIC_SYSFS_MARK);
-    add_port(build, device);
+    build.link(device, "device", "../../../swrnic.0");
+    build.link(device, "subsystem", "../../../../../class/infiniband");
+    add_port(build, device, gids);
+    build.link(kDeviceClass, kDeviceName, fmt::format("../../devices/platform/swrnic.0/infiniband/{}", kDeviceName));
+    // Links, where a kernel has the interfaces themselves.
+    const std::string& netdev = gids.front().netdev;
+    build.link(fmt::format("{}/net", kParent), netdev, fmt::format("../../../../class/net/{}", netdev));
+}
 
-    build.file(kCmClass, "abi_version", std::to_string(RDMA_USER_CM_ABI_VERSION));
-    build.file(kCmClass, "dev", fmt::format("{}:{}", kRdmaCmMajor, kRdmaCmMinor));
+void add_uverbs(TreeBuilder& build) {
+    const std::string uverbs = fmt::format("{}/infiniband_verbs/uverbs0", kParent);
+    build.file(uverbs, "ibdev", kDeviceName);
+    build.file(uverbs, "abi_version", std::to_string(SWRNIC_ABI_VERSION));
+    build.file(uverbs, "dev", fmt::format("{}:{}", kUverbsMajor, kUverbsMinor));
+    build.file(uverbs, "uevent",
+               fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/uverbs0", kUverbsMajor, kUverbsMinor));
+    build.file(uverbs, SWRNIC_SYSFS_MARK, SWRNIC_SYSFS_MARK);
+    build.link(uverbs, "device", "../../../swrnic.0");
+    build.link(uverbs, "subsystem", "../../../../../class/infiniband_verbs");
+    build.file(kVerbsClass, "abi_version", std::to_string(IB_USER_VERBS_ABI_VERSION));
+    build.link(kVerbsClass, "uverbs0", "../../devices/platform/swrnic.0/infiniband_verbs/uverbs0");
     build.device(kDevDir, "uverbs0", Node::Kind::kUverbs);
+}
+
+void add_cm(TreeBuilder& build) {
+    build.file(kCmDevice, "abi_version", std::to_string(RDMA_USER_CM_ABI_VERSION));
+    build.file(kCmDevice, "dev", fmt::format("{}:{}", kRdmaCmMajor, kRdmaCmMinor));
+    build.file(kCmDevice, "uevent",
+               fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/rdma_cm", kRdmaCmMajor, kRdmaCmMinor));
+    build.link(kCmDevice, "subsystem", "../../../../class/misc");
+    build.link("/sys/class/misc", "rdma_cm", "../../devices/virtual/misc/rdma_cm");
     build.device(kDevDir, "rdma_cm", Node::Kind::kRdmaCm);
-    return build.take();
+}
+
+unsigned char entry_type(Node::Kind kind) {
+    switch (kind) {
+        case Node::Kind::kDirectory:
+            return DT_DIR;
+        case Node::Kind::kFile:
+            return DT_REG;
+        case Node::Kind::kLink:
+            return DT_LNK;
+        case Node::Kind::kUverbs:
+        case Node::Kind::kRdmaCm:
+            break;
+    }
+    return DT_CHR;
 }
 
 }  // namespace
+
+Tree device_tree() {
+    TreeBuilder build;
+    add_device(build);
+    add_uverbs(build);
+    add_cm(build);
+    return build.take();
+}
+
+bool names_ours(const char* path) {
+    return strstr(path, "infiniband") != nullptr || strstr(path, "rdma_cm") != nullptr ||
+           strstr(path, "swrnic.") != nullptr;
+}
 
 bool maybe_virtual(const char* path) {
     if (path == nullptr || path[0] != '/') return false;
     while (path[1] == '/')
         ++path;
-    if (path[1] == 's' && path[2] == 'y' && path[3] == 's' && path[4] == '/') {
-        return strstr(path + 4, "/infiniband") != nullptr || strstr(path + 4, "/rdma_cm") != nullptr;
-    }
-    if (path[1] == 'd' && path[2] == 'e' && path[3] == 'v' && path[4] == '/')
-        return strstr(path + 4, "/infiniband") != nullptr;
-    return false;
+    if (strncmp(path, "/sys/", 5) != 0 && strncmp(path, "/dev/", 5) != 0) return false;
+    return names_ours(path + 4);
 }
 
-std::string normalized(std::string_view path) {
-    std::string out;
-    std::size_t at = 0;
-    while (at < path.size()) {
-        const std::size_t slash = path.find('/', at);
-        const std::string_view part = path.substr(at, slash == std::string_view::npos ? slash : slash - at);
-        if (part == "..") {
-            out.erase(std::min(out.rfind('/'), out.size()));  // nothing in the tree is a link
-        } else if (!part.empty() && part != ".") {
-            out.append("/").append(part);
-        }
-        if (slash == std::string_view::npos) break;
-        at = slash + 1;
-    }
-    return out.empty() ? "/" : out;
+bool covers(std::string_view path) {
+    return std::any_of(kRoots.begin(), kRoots.end(), [&](auto root) { return is_at_or_below(path, root); });
 }
 
-bool covers(const std::string& path) {
-    return is_at_or_below(path, kVerbsClass) || is_at_or_below(path, kDeviceClass) || is_at_or_below(path, kCmClass) ||
-           is_at_or_below(path, kDevDir);
+bool leads_to_ours(std::string_view path) {
+    return std::any_of(kRoots.begin(), kRoots.end(),
+                       [&](auto root) { return root.size() > path.size() && is_at_or_below(root, path); });
 }
 
-std::optional<Node> find_node(const std::string& path) {
-    if (!covers(path)) return std::nullopt;
-    Tree tree = build_tree();
-    const auto it = tree.find(path);
-    if (it == tree.end()) return std::nullopt;
-    return std::move(it->second);
+std::string_view real_parent(std::string_view path) {
+    const auto* const root =
+        std::find_if(kRoots.begin(), kRoots.end(), [&](auto each) { return is_at_or_below(path, each); });
+    return root == kRoots.end() ? path : root->substr(0, root->rfind('/'));
 }
 
-std::vector<Entry> list_directory(const std::string& path) {
-    std::vector<Entry> entries{{".", true}, {"..", true}};
-    const std::string prefix = path + "/";
-    for (const auto& [name, node] : build_tree()) {
-        if (!name.starts_with(prefix) || name.find('/', prefix.size()) != std::string::npos) continue;
-        entries.push_back({name.substr(prefix.size()), node.kind == Node::Kind::kDirectory});
+std::vector<Entry> list_directory(const Tree& tree, std::string_view path) {
+    std::vector<Entry> entries;
+    const std::string prefix = fmt::format("{}/", path);
+    for (auto it = tree.lower_bound(prefix); it != tree.end() && it->first.starts_with(prefix); ++it) {
+        const std::string name = it->first.substr(prefix.size(), it->first.find('/', prefix.size()) - prefix.size());
+        const std::string full = prefix + name;
+        if (!entries.empty() && entries.back().name == name) continue;
+        const bool deeper = full.size() < it->first.size();
+        entries.push_back(
+            {name, deeper ? static_cast<unsigned char>(DT_DIR) : entry_type(it->second.kind), inode_of(full)});
     }
     return entries;
 }
 
-void fill_stat(const std::string& path, const Node& node, struct stat& out) {
+std::uint64_t inode_of(std::string_view path) {
+    return std::hash<std::string_view>{}(path) | 1;
+}
+
+void fill_stat(std::string_view path, const Node& node, struct stat& out) {
+    struct stat around {};  // the device number of the real file system that the tree seems to be in
+    sys::call(SYS_newfstatat, AT_FDCWD, path.starts_with("/dev") ? "/dev" : "/sys", &around, 0);
     out = {};
+    out.st_dev = around.st_dev;
     out.st_nlink = 1;
     out.st_blksize = 4096;
-    out.st_ino = std::hash<std::string>{}(path) | 1;
+    out.st_ino = inode_of(path);
     switch (node.kind) {
         case Node::Kind::kDirectory:
             out.st_mode = S_IFDIR | 0755;
@@ -168,6 +207,9 @@ void fill_stat(const std::string& path, const Node& node, struct stat& out) {
         case Node::Kind::kFile:
             out.st_mode = S_IFREG | 0444;
             out.st_size = 4096;  // as sysfs says of every attribute
+            break;
+        case Node::Kind::kLink:
+            out.st_mode = S_IFLNK | 0777;
             break;
         case Node::Kind::kUverbs:
             out.st_mode = S_IFCHR | 0666;

@@ -115,7 +115,7 @@ int UcmaFile::create_id(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     rdma_ucm_create_id_resp made{};
     if (const int none = request.room(sizeof(made)); none != 0) return none;
-    // Datagrams and IPoIB have no iWARP form; the id is made all the same and fails where the device would be named.
+    // Datagrams and IPoIB have no iWARP form; the id is made all the same, since some only resolve addresses by it.
     const auto id = make_cm_id(locked, *this);
     id->uid = command.uid;
     id->port_space = command.ps;
@@ -180,18 +180,38 @@ int UcmaFile::set_option(Locked& locked, UcmaRequest& request) {
         case RDMA_OPTION_ID_TOS:
             id->tos = static_cast<std::uint8_t>(value);
             id->has_tos = true;
+            if (id->socket >= 0) cm_set_tos(*id, id->socket);
             return 0;
         case RDMA_OPTION_ID_REUSEADDR:
-            return 0;  // always so: a server may listen again while connections of its last run linger
+            if (id->state != CmState::kIdle && (value == 0 || id->state == CmState::kListening)) return -EINVAL;
+            id->reuse_address = value != 0;
+            if (id->socket >= 0) cm_share_port(*id, id->socket);
+            return 0;
         case RDMA_OPTION_ID_AFONLY:
             if (id->state != CmState::kIdle && id->state != CmState::kBound) return -EINVAL;
-            id->af_only = value != 0;
-            return 0;
+            return set_af_only(locked, *id, value != 0);
         case RDMA_OPTION_ID_ACK_TIMEOUT:
             return 0;  // InfiniBand's; TCP has its own
         default:
             return -ENOSYS;
     }
+}
+
+// Linux takes the option before a bind alone, so a bound socket changes places with another at its port.
+int UcmaFile::set_af_only(Locked& locked, CmId& id, bool af_only) {
+    const bool was = std::exchange(id.af_only, af_only);
+    if (id.socket < 0 || id.local.family() != AF_INET6 || was == af_only) return 0;
+    const bool shared = std::exchange(id.reuse_address, true);
+    cm_share_port(id, id.socket);
+    const int fd = cm_make_socket(locked, id, id.local, PortMay::kLinger);
+    id.reuse_address = shared;
+    if (fd < 0) {
+        id.af_only = was;
+    } else {
+        sys::close(std::exchange(id.socket, fd));
+    }
+    cm_share_port(id, id.socket);
+    return fd < 0 ? fd : 0;
 }
 
 int UcmaFile::notify(Locked& locked, UcmaRequest& request) {

@@ -57,6 +57,8 @@ class CmId {
     Address local, peer;
     bool on_device = false;  // bound to, or resolved from, an address of ours
     bool af_only = false;
+    bool reuse_address = false;
+    bool disconnects = false;  // as soon as what is accepted has a stream
     std::uint8_t tos = 0;
     bool has_tos = false;
     int socket = -1;            // bound, not yet listening or connecting; then it is Startup's
@@ -66,6 +68,7 @@ class CmId {
     std::uint32_t events_reported = 0;
     rdma_ucm_conn_param outcome{};  // what ESTABLISHED will show
 
+    bool is_for_connections() const { return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB; }
     void close_socket();
 };
 
@@ -123,6 +126,7 @@ class UcmaFile : public Queue<CmEvent> {
     int create_id(Locked& locked, UcmaRequest& request);
     int destroy_id(Locked& locked, UcmaRequest& request);
     int set_option(Locked& locked, UcmaRequest& request);
+    static int set_af_only(Locked& locked, CmId& id, bool af_only);
     int notify(Locked& locked, UcmaRequest& request);
     int migrate_id(Locked& locked, UcmaRequest& request);
     void destroy(Locked& locked, const std::shared_ptr<CmId>& id);
@@ -150,8 +154,18 @@ class UcmaFile : public Queue<CmEvent> {
 std::shared_ptr<CmId> make_cm_id(Locked& locked, UcmaFile& file);
 void cm_post(Locked& locked, CmId& id, CmEventType type, int status = 0, const rdma_ucm_conn_param* conn = nullptr);
 
-// A new TCP socket for id, with its options, bound to local (port 0: any; not bound at all when local is empty).
-int cm_make_socket(const CmId& id, const Address& local, bool reuse_address);
+// What else is bound to the port. Connections that have ended without us may linger on it.
+enum class PortMay : std::uint8_t {
+    kLinger,  // have such connections, or others of a server that has ended
+    kNot,     // have nothing
+};
+// A new TCP socket for id, with its options, bound to local (port 0: any; not bound at all when local is empty). Nobody
+// else binds to its port, unless both ids say RDMA_OPTION_ID_REUSEADDR.
+int cm_make_socket(Locked& locked, const CmId& id, const Address& local, PortMay may);
+void cm_share_port(const CmId& id, int fd);
+// Before it listens or connects: what will linger of it must keep no server from its port.
+void cm_free_port_later(int fd);
+void cm_set_tos(const CmId& id, int fd);
 
 // Ends what id does, without an event: startup, listening, stream. The id is kOver then.
 void cm_stop(Locked& locked, CmId& id);
@@ -162,6 +176,7 @@ void cm_stream_ready(Locked& locked, Qp& qp);                   // QP_READY
 void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready);  // QP_CLOSED
 void cm_abort_startup(Locked& locked, Qp& qp, int error);       // the QP was moved to ERR or RESET
 void cm_order_error(Locked& locked, Qp& qp);                    // QP_ERROR to whoever drives it
+void cm_order_disconnect(Locked& locked, CmId& id);             // QP_DISCONNECT
 void cm_qp_gone(Locked& locked, Qp& qp);                        // the QP, or whoever drives it, is gone
 
 }  // namespace swrnic::shim

@@ -35,27 +35,52 @@ void put_address(Storage& storage, const Address& address) {
 
 }  // namespace
 
-int cm_make_socket(const CmId& id, const Address& local, bool reuse_address) {
+namespace {
+
+int bind_port(int fd, const Address& local, PortMay may) {
+    const int error = sys::bind(fd, local.get(), local.size());
+    if (error != -EADDRINUSE || may == PortMay::kNot) return error;
+    // With SO_REUSEADDR the kernel refuses for those who bind without it, as our own do until they listen or connect,
+    // and for listeners.
+    sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    const int again = sys::bind(fd, local.get(), local.size());
+    sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+    return again;
+}
+
+}  // namespace
+
+int cm_make_socket(Locked& locked, const CmId& id, const Address& local, PortMay may) {
     const int family = local.empty() ? id.peer.family() : local.family();
     const int fd = open_socket(family, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP);
     if (fd < 0) return fd;
+    locked->fds.keep(locked, fd);
     sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // a listener's connections inherit it
-    if (reuse_address) sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (family == AF_INET6) sys::set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, id.af_only ? 1 : 0);
-    if (id.has_tos) {
-        if (family == AF_INET) sys::set_option(fd, IPPROTO_IP, IP_TOS, id.tos);
-        if (family == AF_INET6) sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, id.tos);
-    }
+    cm_set_tos(id, fd);
     if (local.empty()) return fd;
-    const int error = sys::bind(fd, local.get(), local.size());
-    if (error != 0) {
+    if (may == PortMay::kLinger) cm_share_port(id, fd);
+    if (const int error = bind_port(fd, local, may); error != 0) {
         sys::close(fd);
         return error;
     }
-    // After the bind: the choice of a port was strict, and yet what lingers of this connection will keep no server from
-    // it.
-    if (!reuse_address) sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     return fd;
+}
+
+// Of what rdma_cm calls SO_REUSEADDR TCP's SO_REUSEPORT comes nearest: all must agree, and only to bind.
+void cm_share_port(const CmId& id, int fd) {
+    sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, id.reuse_address ? 1 : 0);
+}
+
+void cm_free_port_later(int fd) {
+    sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+}
+
+void cm_set_tos(const CmId& id, int fd) {
+    if (!id.has_tos) return;
+    // Whichever the socket's family has no use for fails; one for both is asked for both.
+    sys::set_option(fd, IPPROTO_IP, IP_TOS, id.tos);
+    sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, id.tos);
 }
 
 // ---- bind ----
@@ -73,11 +98,13 @@ int UcmaFile::bind_to(Locked& locked, std::uint32_t handle, const void* bytes, s
     }
     const Address address = Address::from(bytes, size);
     if (address.empty()) return -EAFNOSUPPORT;
-    const int fd = cm_make_socket(*id, address, true);
+    const int fd = cm_make_socket(locked, *id, address, PortMay::kLinger);
     if (fd < 0) return fd;
     id->socket = fd;
     id->local = Address::local_of(fd);
-    id->on_device = !address.is_any();
+    // The kernel's rdma_cm counts loopback as any address. libfabric offers as sources what names the device, the first
+    // of them first, and peers elsewhere could reach none of it. With nothing but loopback, that is the device's.
+    id->on_device = !address.is_any() && (!address.is_loopback() || !has_network_address());
     id->state = CmState::kBound;
     return 0;
 }
@@ -124,7 +151,7 @@ int UcmaFile::resolve_to(Locked& locked, std::uint32_t handle, const Address& so
     if (id->socket < 0) {
         // Bound early, so that the port is known from now on; without SO_REUSEADDR the kernel never picks one that a
         // connection to the same peer still lingers on. When no port is free for that, connect() finds one.
-        const int fd = cm_make_socket(*id, found, false);
+        const int fd = cm_make_socket(locked, *id, found, PortMay::kNot);
         if (fd >= 0) id->socket = fd;
     }
     const std::uint16_t port = id->socket >= 0 ? Address::local_of(id->socket).port() : std::uint16_t{0};

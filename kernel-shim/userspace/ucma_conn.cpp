@@ -92,6 +92,10 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
+    if (!id->is_for_connections()) {
+        log(LogLevel::kWarn, "rdma_listen refused: iWARP has no datagrams, and no request would ever come");
+        return -EOPNOTSUPP;
+    }
     if (id->state == CmState::kIdle) {
         const Address any = Address::any(AF_INET);
         error = bind_to(locked, command.id, any.get(), any.size());
@@ -150,7 +154,12 @@ int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
     if (id == nullptr) return error;
     switch (id->state) {
         case CmState::kEstablished:
-            break;
+            id->state = CmState::kDisconnecting;
+            cm_order_disconnect(locked, *id);
+            return 0;
+        case CmState::kAccepting:  // iw_cm waits for the end of the accept
+            if (!std::exchange(id->disconnects, true)) cm_order_disconnect(locked, *id);
+            return 0;
         case CmState::kRequested:
         case CmState::kDisconnecting:
         case CmState::kOver:
@@ -158,18 +167,19 @@ int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
         default:
             return -EINVAL;
     }
-    id->state = CmState::kDisconnecting;
-    if (const auto it = locked->qps.find(id->qpn); it != locked->qps.end()) {
-        if (EventFile* file = it->second->context->event_file(locked))
-            file->order(locked, id->qpn, SWRNIC_DOWN_QP_DISCONNECT);
-    }
-    return 0;
 }
 
 // ---- outcomes ----
 
 void cm_order_error(Locked& locked, Qp& qp) {
     if (EventFile* file = qp.context->event_file(locked)) file->order(locked, qp.qpn, SWRNIC_DOWN_QP_ERROR);
+}
+
+void cm_order_disconnect(Locked& locked, CmId& id) {
+    const auto it = locked->qps.find(id.qpn);
+    if (it == locked->qps.end() || it->second->stream == Stream::kNone) return;
+    if (EventFile* file = it->second->context->event_file(locked))
+        file->order(locked, id.qpn, SWRNIC_DOWN_QP_DISCONNECT);
 }
 
 void cm_stop(Locked& locked, CmId& id) {

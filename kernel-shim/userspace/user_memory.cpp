@@ -4,6 +4,9 @@
 #include <linux/futex.h>
 #include <pthread.h>
 
+#include <climits>
+#include <cstring>
+
 #include "real.h"
 
 namespace swrnic::shim {
@@ -80,6 +83,17 @@ bool readable(const void* address, std::size_t size, std::size_t known) {
 }
 bool writable(const void* address, std::size_t size) {
     return each_page(address, size, 0, page_writable);
+}
+
+bool readable_string(const char* text) {
+    for (std::size_t seen = 0; seen < PATH_MAX;) {
+        const auto here = reinterpret_cast<std::uintptr_t>(text + seen);
+        if (!page_readable(here)) return false;
+        const std::size_t in_page = kPage - (here & (kPage - 1));
+        if (memchr(text + seen, '\0', in_page) != nullptr) return true;
+        seen += in_page;
+    }
+    return false;
 }
 
 }  // namespace swrnic::shim

@@ -16,5 +16,8 @@ namespace swrnic::shim {
 // known: so many of the first octets have been asked for already.
 bool readable(const void* address, std::size_t size, std::size_t known = 0);
 bool writable(const void* address, std::size_t size);
+// A text to its end, of PATH_MAX at most. Asks the kernel even where the others need not: they look up the thread's
+// stack once, which is nothing for a signal handler's open().
+bool readable_string(const char* text);
 
 }  // namespace swrnic::shim

@@ -15,6 +15,8 @@ ib_uverbs_query_device_resp device_attributes() {
     ib_uverbs_query_device_resp a{};
     a.node_guid = node_guid_be();
     a.sys_image_guid = a.node_guid;
+    a.vendor_id = SWRNIC_VENDOR_ID;
+    a.vendor_part_id = SWRNIC_VENDOR_PART_ID;
     a.max_mr_size = kMaxMrSize;
     a.page_size_cap = 0xfffff000;  // any page size from 4 KiB on: nothing is pinned
     a.max_qp = kMaxQp;

@@ -89,8 +89,9 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         const std::uint64_t fpdus = qp.counters().get(Count::kRxFpdus);
         Rx::Status status = Rx::Status::kMoved;
         int steps = 0;
-        for (; steps < kRxBudget && status == Rx::Status::kMoved; ++steps)
+        for (; steps < kRxBudget && status == Rx::Status::kMoved && qp.settle_receives(guard, pass); ++steps)
             status = qp.receive(guard, pass);
+        if (status == Rx::Status::kStalled && !qp.settle_receives(guard, pass)) status = Rx::Status::kMoved;
         // Under the RX lock: the stream cannot end, and unwatch() not run, before the mark is there to be cleared.
         if (steps > 1 && hot_.load(std::memory_order_relaxed) != &qp) hot_.store(&qp, std::memory_order_release);
         // The flag stays: more data may stand before the end than this turn reads, and no edge will tell of the end
@@ -106,6 +107,10 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         }
         wakes = qp.take_wake(guard) || wakes;
         guard.unlock();
+        if (qp.sending_broke && (status == Rx::Status::kAgain || status == Rx::Status::kStalled)) {
+            finish(qp, pass, CloseReason::kLost, Ending::kClose);
+            return wakes;
+        }
         switch (status) {
             case Rx::Status::kMoved:  // more to come, after the others
                 qp.rx_due = true;
@@ -179,9 +184,13 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
                 finish(qp, pass, CloseReason::kError, Ending::kDrain);
                 return;
             case Tx::Status::kBroken:
-                // What the peer sent before, its Terminate above all, may still be there to be read.
+                // What the peer sent before, its Terminate above all, may still be there to be read, and be more than
+                // one turn receives.
+                if (!qp.sending_broke.exchange(true) && qp.must_end_by == 0) {
+                    qp.must_end_by = ticks(Clock::now() + kLinger);
+                    arm_timer(qp, qp.must_end_by);
+                }
                 drive_rx(qp, pass);
-                finish(qp, pass, CloseReason::kLost, Ending::kClose);
                 return;
         }
     } while (qp.tx_due);
@@ -189,7 +198,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
 
 void Engine::Impl::rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how) {
     if (how == Rx::Status::kEof) {
-        // Verbs know no half close: the peer's FIN ends the stream (VERBS section 6).
+        // Verbs know no half close: the peer's FIN ends the stream (docs/spec/verbs.md section 6).
         qp.apply(QpEvent::kPeerFin);
         finish(qp, pass, CloseReason::kGraceful, Ending::kClose);
         return;
@@ -213,10 +222,10 @@ void Engine::Impl::finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending e
     }
     qp.must_end_by = 0;
     qp.stalled_since = 0;
-    unwatch(qp);
+    std::unique_ptr<TcpTransport> socket(static_cast<TcpTransport*>(transport.release()));
+    unwatch(qp, *socket);
     qp.earlier_retransmits = note_tcp(qp);
     qp.fd = -1;
-    std::unique_ptr<TcpTransport> socket(static_cast<TcpTransport*>(transport.release()));
     if (ending == Ending::kReset) socket->make_abortive();
     // Closing with octets unread would send RST, and take with it what TCP has not delivered yet.
     if (ending == Ending::kDrain) linger(std::move(socket));
@@ -254,7 +263,7 @@ void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
         drive(qp, pass);
     }
     if (const std::int64_t end = qp.must_end_by; end != 0 && ticks(now) >= end) {
-        finish(qp, pass, CloseReason::kGraceful, Ending::kDrain);
+        finish(qp, pass, qp.sending_broke ? CloseReason::kLost : CloseReason::kGraceful, Ending::kDrain);
     }
     if (const std::int64_t since = qp.stalled_since; since != 0) arm_timer(qp, since + patience);
     if (const std::int64_t end = qp.must_end_by; end != 0) arm_timer(qp, end);

@@ -54,6 +54,7 @@ struct DrivenQp final : Qp {
     alignas(kCacheLine) std::atomic<bool> tx_due{false};
     std::atomic<bool> tx_blocked{false};  // the socket is full: EPOLLOUT will tell
     std::atomic<bool> fin_sent{false};
+    std::atomic<bool> sending_broke{false};  // what came in before is still received, until must_end_by
     // The deferral of small sends (progress.cpp).
     std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell
     std::atomic<std::uint64_t> flushed_octets{0};

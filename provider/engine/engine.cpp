@@ -2,9 +2,12 @@
 // The engine's objects: QPs by number, their connections, creation and destruction.
 #include "engine/engine.h"
 
+#include <cerrno>
 #include <new>
+#include <vector>
 
 #include "engine/engine_impl.h"
+#include "engine/fault_recovery.h"
 
 namespace swrnic::engine {
 
@@ -36,6 +39,10 @@ Engine::Impl::Impl(const EngineOptions& engine_options, Host& engine_host, int c
 
 Engine::Impl::~Impl() {
     stop_thread();
+    if (lost_) {
+        epoll_.lose();
+        kick_.lose();
+    }
     for (auto& [qpn, qp] : qps_) {
         if (!qp->connected()) continue;
         Pass pass = passes.begin();
@@ -91,6 +98,7 @@ void Engine::Impl::destroy_qp(DrivenQp& qp) {
     cool(qp);  // whoever ended its stream may not have come to it yet
     // Nobody finds it any more, in whatever place; those who found it before are in a pass.
     passes.synchronize();
+    disarm_timer(qp);
     qp.init().send_cq->purge(qp.init().qpn);
     qp.init().recv_cq->purge(qp.init().qpn);
 }
@@ -102,7 +110,7 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
     Pass pass = passes.begin();
     DrivenQp* qp = find(qpn);
     if (qp == nullptr) return;
-    qp->fin_sent = false;
+    qp->fin_sent = qp->sending_broke = false;
     qp->hung_up = qp->tx_blocked = false;
     bool taken;
     {
@@ -128,6 +136,47 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
 void Engine::Impl::disconnect(std::uint32_t qpn) {
     Pass pass = passes.begin();
     if (DrivenQp* qp = find(qpn); qp != nullptr) start_disconnect(*qp, pass);
+    deliver(pass);
+}
+
+// The device has gone.
+void Engine::Impl::abort_all() {
+    std::vector<std::uint32_t> numbers;
+    {
+        const std::lock_guard hold(table_);
+        for (const auto& [qpn, qp] : qps_)
+            numbers.push_back(qpn);
+    }
+    for (const std::uint32_t qpn : numbers)
+        abort(qpn);
+}
+
+// All numbers may be others' by now, so nothing is closed. Whoever polls for completions gets them.
+void Engine::Impl::lose_descriptors() {
+    host.descriptors_lost();
+    Pass pass = passes.begin();
+    std::vector<DrivenQp*> qps;
+    {
+        const std::lock_guard hold(table_);
+        for (const auto& [qpn, qp] : qps_)
+            qps.push_back(qp.get());
+    }
+    for (DrivenQp* qp : qps) {
+        RxGuard rx(qp->rx_lock());
+        TxGuard tx(qp->tx_lock());
+        const std::unique_ptr<Transport> transport = qp->end(rx, tx, pass, CloseReason::kLost);
+        if (!transport) continue;
+        static_cast<TcpTransport&>(*transport).lose();
+        qp->fd = -1;
+        connected_.fetch_sub(1);
+        cool(*qp);
+    }
+    {
+        const std::lock_guard hold(linger_lock_);
+        for (auto& [id, lingering] : lingering_)
+            lingering.transport->lose();
+        lingering_.clear();
+    }
     deliver(pass);
 }
 
@@ -178,11 +227,23 @@ bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
     return false;
 }
 
+void Engine::Impl::before_fork() {
+    table_.lock();
+    linger_lock_.lock();
+}
+
+void Engine::Impl::after_fork_in_parent() {
+    linger_lock_.unlock();
+    table_.unlock();
+}
+
 void Engine::Impl::abandon_after_fork() {
-    // Locks may be held by threads that do not exist here; descriptors are all that is let go of.
+    // Other locks may be held by threads that do not exist here; descriptors are all that is let go of.
     for (auto& [qpn, qp] : qps_) {
         if (qp->fd >= 0) syscall(SYS_close, qp->fd.load());
     }
+    for (auto& [id, lingering] : lingering_)
+        syscall(SYS_close, lingering.transport->fd());
     epoll_.reset();
     kick_.reset();
 }
@@ -197,10 +258,15 @@ std::unique_ptr<Engine> Engine::create(const EngineOptions& options, Host& host,
     try {
         auto impl = std::make_unique<Impl>(options, host, control_fd);
         if (!impl->usable()) return nullptr;
+        if (options.memory == nullptr) recover_from_faults();
         return std::make_unique<Engine>(std::move(impl));
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
+}
+
+std::array<int, 2> Engine::descriptors() const {
+    return impl_->descriptors();
 }
 
 void Engine::start() {
@@ -215,6 +281,7 @@ std::uint32_t Engine::register_region(std::uint32_t pd, std::uint64_t addr, std:
                                       std::uint32_t access_flags) {
     try {
         auto* data = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(addr));
+        recover_from_faults();  // once more: programs set their handlers when they like
         return impl_->memory.add(pd, data, length, to, access_flags);
     } catch (const std::bad_alloc&) {
         return 0;
@@ -223,6 +290,14 @@ std::uint32_t Engine::register_region(std::uint32_t pd, std::uint64_t addr, std:
 
 bool Engine::deregister_region(std::uint32_t stag) {
     return impl_->memory.remove(stag);
+}
+
+int Engine::change_access(std::uint32_t stag, std::uint32_t access_flags) {
+    try {
+        return impl_->memory.change_access(stag, access_flags) ? 0 : EBUSY;
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
 }
 
 std::uint32_t Engine::create_window(std::uint32_t pd, WindowType type) {
@@ -293,7 +368,11 @@ PostResult Engine::post_srq_recv(Srq& srq, const RecvWr& wr) {
 }
 
 bool Engine::arm_srq_limit(Srq& srq, std::uint32_t limit) {
-    return srq.arm_limit(limit);
+    if (!srq.arm_limit(limit)) return false;
+    Pass pass = impl_->passes.begin();
+    srq.tell(pass.outbox());
+    impl_->deliver(pass);
+    return true;
 }
 
 bool Engine::resize_srq(Srq& srq, std::uint32_t max_wr) {
@@ -381,6 +460,14 @@ void Engine::disconnect(std::uint32_t qpn) {
 
 void Engine::abort(std::uint32_t qpn) {
     impl_->abort(qpn);
+}
+
+void Engine::before_fork() {
+    impl_->before_fork();
+}
+
+void Engine::after_fork_in_parent() {
+    impl_->after_fork_in_parent();
 }
 
 void Engine::abandon_after_fork() {

@@ -8,6 +8,7 @@
 // back as nullptr).
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +35,13 @@ class Host {
     virtual void qp_closed(std::uint32_t qpn, CloseReason reason) = 0;  // SWRNIC_UP_QP_CLOSED, once per connect()
     // Before qp_closed(), for a log line: the stream ended with a Terminate that we sent or the peer did.
     virtual void terminated(std::uint32_t qpn, std::string_view code, bool sent) = 0;
-    // Background thread only: control_fd is readable; may call the engine; must drain it. False: never ask again. The
-    // host may do the same of itself, in any thread that is in no call of the engine.
+    // Background thread only: control_fd is readable; may call the engine; must drain it. False: the device has gone,
+    // and all streams end; never asked again. The host may do the same of itself, in any thread that is in no call of
+    // the engine.
     virtual bool control_readable() = 0;
+    // The thread's descriptors were closed by others. The numbers of all that the engine and its host hold may be
+    // anybody's now, and are not used again. All streams are lost.
+    virtual void descriptors_lost() {}
     // Background thread only, a few times a second while there may be news: time to tell what was counted. True: it has
     // changed since the last time.
     virtual bool report() = 0;
@@ -79,6 +84,9 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
+    // What it holds besides the sockets.
+    std::array<int, 2> descriptors() const;
+
     // The background thread, for control_fd, before there is a QP.
     void start();
     // When it returns that thread has ended, for good. For a host whose functions call the engine: its pointer to the
@@ -92,6 +100,9 @@ class Engine {
     // When it returns, nothing touches the range through this STag any more. Waits for running passes only, never for a
     // peer. False: windows are bound to it.
     bool deregister_region(std::uint32_t stag);
+    // Other rights under the same STag; as deregister_region() for what the old ones allowed. 0, EBUSY: windows are
+    // bound to it, or ENOMEM.
+    int change_access(std::uint32_t stag, std::uint32_t access_flags);
 
     // Memory windows. The STag's index stays; requests bind the window and choose the key. 0 when the table is full.
     std::uint32_t create_window(std::uint32_t pd, WindowType type);
@@ -148,6 +159,9 @@ class Engine {
     void disconnect(std::uint32_t qpn);  // graceful
     void abort(std::uint32_t qpn);
 
+    // Around fork(): meanwhile no QP and no socket comes or goes, so that the child finds them.
+    void before_fork();
+    void after_fork_in_parent();
     // In a forked child: closes the child's copies of the engine's descriptors, never shuts a stream down, starts
     // nothing.
     void abandon_after_fork();

@@ -61,7 +61,10 @@ class Engine::Impl {
     void disconnect(std::uint32_t qpn);
     void abort(std::uint32_t qpn);
     bool modify_state(DrivenQp& qp, QpState to);
+    void before_fork();
+    void after_fork_in_parent();
     void abandon_after_fork();
+    std::array<int, 2> descriptors() const { return {epoll_.get(), kick_.get()}; }
 
     // ---- driving (drive.cpp). `qp` is protected by the pass.
     void drive(DrivenQp& qp, Pass& pass);
@@ -83,7 +86,7 @@ class Engine::Impl {
     void deliver(Pass& pass);  // host calls owed; last thing in a pass
 
     // ---- progress (progress.cpp)
-    void unwatch(DrivenQp& qp);
+    void unwatch(DrivenQp& qp, const TcpTransport& socket);
     void cool(DrivenQp& qp);  // polls do not know of it; without a stream it gets hot no more
     void doorbell(DrivenQp& qp);
     void receive_posted(DrivenQp& qp);
@@ -93,6 +96,8 @@ class Engine::Impl {
     void ask_for_room(DrivenQp& qp);
     void schedule(DrivenQp& qp, Reason reason);  // some driver must look at it, soon
     void arm_timer(DrivenQp& qp, std::int64_t when);
+    void disarm_timer(DrivenQp& qp);  // nobody else knows of it any more
+    std::size_t armed_timers();
     void linger(std::unique_ptr<TcpTransport> transport);
     std::uint64_t note_tcp(DrivenQp& qp);  // what the kernel says of its stream, into its counters
     void start_thread();
@@ -114,8 +119,11 @@ class Engine::Impl {
     using Events = std::array<epoll_event, 64>;
 
     DrivenQp* find(std::uint32_t qpn);
+    void abort_all();
+    void lose_descriptors();
     void ask_epoll(DrivenQp& qp, int operation, std::uint32_t events);
     void watch(DrivenQp& qp, int fd);
+    void leave_epoll(int fd);
     void kick();
     void run();
     void poll(std::uint64_t polls);
@@ -127,8 +135,8 @@ class Engine::Impl {
     bool look_on(Events& events, int& count);
     void rest_from_looking(std::int64_t now);
     void sleep(Events& events, int& count);
-    bool take_events(const Events& events, int count, const DrivenQp* known);
-    void drain_lingering(std::uint64_t id);
+    bool take_events(const Events& events, int count, const DrivenQp* known, Pass& pass);
+    void drain_lingering(std::uint64_t id, Pass& pass);
     void run_ready(Pass& pass, Tx::Tail tail);
     void run_timers(Pass& pass);
     std::int64_t next_deadline();
@@ -180,6 +188,7 @@ class Engine::Impl {
     std::mutex start_;
     std::thread thread_;
     std::atomic<bool> stop_{false};
+    std::atomic<bool> lost_{false};                        // lose_descriptors(): the thread has ended
     alignas(kCacheLine) std::atomic<bool> asleep_{false};  // blocked without a near deadline: must be kicked
     std::atomic<bool> standing_back_{false};               // waits a moment while a poller drives
 };

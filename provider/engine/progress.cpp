@@ -3,13 +3,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 
 #include "engine/engine_impl.h"
+#include "signals.h"
 
 namespace swrnic::engine {
 
@@ -186,7 +186,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
         Events events;
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
-        const bool others = take_events(events, count, hot);
+        const bool others = take_events(events, count, hot, pass);
         const std::uint64_t next = others ? 0 : std::clamp(gap * 2, kShortestGap, kLongestGap);
         epoll_gap_.store(next, std::memory_order_relaxed);
         epoll_asked_at_.store(now, std::memory_order_relaxed);
@@ -230,6 +230,17 @@ void Engine::Impl::arm_timer(DrivenQp& qp, std::int64_t when) {
     kick();
 }
 
+// A deadline may be a day away (SWRNIC_TIMEOUT), and programs make and destroy QPs all the time.
+void Engine::Impl::disarm_timer(DrivenQp& qp) {
+    const std::lock_guard hold(timer_lock_);
+    timers_.erase({qp.timer_at, qp.init().qpn});
+}
+
+std::size_t Engine::Impl::armed_timers() {
+    const std::lock_guard hold(timer_lock_);
+    return timers_.size();
+}
+
 // ---- sockets
 // ------------------------------------------------------------------------------------------------------------
 
@@ -251,7 +262,14 @@ void Engine::Impl::ask_for_room(DrivenQp& qp) {
     ask_epoll(qp, EPOLL_CTL_MOD, kArrivals | EPOLLOUT);
 }
 
-void Engine::Impl::unwatch(DrivenQp& qp) {
+// A child that came by clone() or _Fork() may hold a copy of the socket for long: closing ours would leave it in the
+// set.
+void Engine::Impl::leave_epoll(int fd) {
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void Engine::Impl::unwatch(DrivenQp& qp, const TcpTransport& socket) {
+    leave_epoll(socket.fd());
     cool(qp);
     connected_.fetch_sub(1);
 }
@@ -267,21 +285,23 @@ void Engine::Impl::linger(std::unique_ptr<TcpTransport> transport) {
     epoll_event event{};
     event.events = EPOLLIN | EPOLLRDHUP;
     event.data.u64 = kLingerEvent | id;
-    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_MOD, transport->fd(), &event);
+    syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, transport->fd(), &event);
     lingering_.emplace(id, Lingering{std::move(transport), ticks(Clock::now() + std::chrono::seconds(1))});
     kick();
 }
 
-void Engine::Impl::drain_lingering(std::uint64_t id) {
+void Engine::Impl::drain_lingering(std::uint64_t id, Pass& pass) {
     const std::lock_guard hold(linger_lock_);
     const auto found = lingering_.find(id);
     if (found == lingering_.end()) return;
-    std::array<std::byte, 16 * 1024> nowhere;
-    const IoSlice slice{nowhere.data(), nowhere.size()};
+    const IoSlice slice{pass.rx_staging().data(), pass.rx_staging().size()};
     for (int i = 0; i < 16; ++i) {
         const IoStatus status = found->second.transport->receive(&slice, 1).status;
         if (status == IoStatus::kOk) continue;
-        if (status != IoStatus::kAgain && status != IoStatus::kEmpty) lingering_.erase(found);
+        if (status != IoStatus::kAgain && status != IoStatus::kEmpty) {
+            leave_epoll(found->second.transport->fd());
+            lingering_.erase(found);
+        }
         return;
     }
 }
@@ -292,16 +312,13 @@ void Engine::Impl::drain_lingering(std::uint64_t id) {
 void Engine::Impl::start_thread() {
     const std::lock_guard hold(start_);
     if (thread_.joinable()) return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const BlockedSignals blocked;
     thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Engine::Impl::stop_thread() {
     stop_ = true;
-    sys::signal_event(kick_.get());
+    if (!lost_) sys::signal_event(kick_.get());
     if (thread_.joinable()) thread_.join();
 }
 
@@ -311,13 +328,15 @@ void Engine::Impl::run() {
     while (!stop_) {
         int count = 0;
         const bool control = wait(events, count);
+        if (lost_) return lose_descriptors();
         // A pass must not be open here: control calls create and destroy.
         if (control && !host.control_readable()) {
             syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_DEL, control_fd_, nullptr);
             control_fd_ = -1;
+            abort_all();
         }
         Pass pass = passes.begin(kThreadsPass);
-        take_events(events, count, nullptr);
+        take_events(events, count, nullptr, pass);
         if (!polled_meanwhile_) run_ready(pass, Tx::Tail::kSend);
         // What control_readable() posted is flushed with it: no burst to stand back from.
         if (control) deferred_at_.store(0, std::memory_order_relaxed);
@@ -485,11 +504,12 @@ void Engine::Impl::sleep(Events& events, int& count) {
     }
     count =
         static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), timeout_ms, nullptr, 8));
+    if (count < 0 && errno != EINTR) lost_ = true;  // before anybody kicks in vain, or somebody else
     asleep_ = false;
 }
 
-// Inside a pass. Turns events into entries of the ready queue; true if another QP than `known` has news.
-bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* known) {
+// Turns events into entries of the ready queue; true if another QP than `known` has news.
+bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* known, Pass& pass) {
     bool others = false;
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
@@ -497,7 +517,7 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
         // The thread's. A poll that drained a kick would let it sleep on, and nobody kick it again.
         if (about == kControlEvent || about == kKickEvent) continue;
         if ((about & kLingerEvent) != 0) {
-            drain_lingering(about & ~kLingerEvent);
+            drain_lingering(about & ~kLingerEvent, pass);
             continue;
         }
         DrivenQp* qp = find(static_cast<std::uint32_t>(about));
@@ -570,7 +590,11 @@ void Engine::Impl::run_timers(Pass& pass) {
         check_deadlines(*qp, pass, now);
     }
     const std::lock_guard hold(linger_lock_);
-    std::erase_if(lingering_, [&](const auto& entry) { return entry.second.until <= ticks(now); });
+    std::erase_if(lingering_, [&](const auto& entry) {
+        if (entry.second.until > ticks(now)) return false;
+        leave_epoll(entry.second.transport->fd());
+        return true;
+    });
 }
 
 }  // namespace swrnic::engine

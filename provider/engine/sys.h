@@ -112,6 +112,7 @@ class Fd {
     Fd& operator=(const Fd&) = delete;
     ~Fd() { reset(); }
     int get() const { return fd_; }
+    void lose() { fd_ = -1; }  // it was closed by others
     void reset() {
         if (fd_ >= 0) syscall(SYS_close, std::exchange(fd_, -1));
     }

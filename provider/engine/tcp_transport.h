@@ -49,6 +49,7 @@ class TcpTransport final : public Transport {
     bool note_blocked();
 
     int fd() const { return fd_.get(); }
+    void lose() { fd_.lose(); }  // the socket was closed by others
     // Before anything is sent or received.
     void trace_with(std::unique_ptr<StreamTrace> trace) { trace_ = std::move(trace); }
     // The next close sends RST: nothing of what is under way matters any more.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "engine/core/copy.h"
 #include "engine/engine.h"
 #include "wire/byteorder.h"
 
@@ -189,7 +190,8 @@ void StreamTrace::add(const IoSlice* slices, std::size_t octets, End& from, cons
         std::byte* at = whole.data() + whole.size() - payload;
         for (std::size_t left = payload; left != 0;) {
             const std::size_t part = std::min(left, slices->length - in_slice);
-            std::memcpy(at, slices->base + in_slice, part);
+            // Zeros, where the program has taken its memory away meanwhile.
+            static_cast<void>(copy_octets(at, slices->base + in_slice, part));
             at += part;
             left -= part;
             in_slice += part;

@@ -27,15 +27,23 @@ class Trace {
   public:
     // Appends; null and errno when the file cannot be written.
     static std::unique_ptr<Trace> open(const char* path);
+    ~Trace() {
+        if (lost_) fd_.lose();
+    }
+    Trace(const Trace&) = delete;
+    Trace& operator=(const Trace&) = delete;
     // Adds a packet of the IP layer. After a failure to write (a full disk) nothing more is added.
     void add(const std::vector<std::byte>& packet);
+    int fd() const { return fd_.get(); }
+    // The file was closed by others.
+    void lose() { lost_ = failed_ = true; }
     bool failed() const { return failed_; }
 
   private:
     explicit Trace(int fd) : fd_(fd) {}
     bool write(const std::vector<std::byte>& block);
     sys::Fd fd_;
-    std::atomic<bool> failed_{false};
+    std::atomic<bool> failed_{false}, lost_{false};
 };
 
 // One stream in it. sent() under the TX lock, received() under the RX lock.

@@ -71,19 +71,27 @@ void EventFile::abandon_after_fork() {
     fd_ = -1;
 }
 
+void EventFile::tell_of(std::span<const int> descriptors, std::uint32_t kept) const {
+    for (const int fd : descriptors) {
+        if (fd >= 0) tell(SWRNIC_UP_KEEP, static_cast<std::uint32_t>(fd), kept);
+    }
+}
+
 void EventFile::tell(std::uint32_t type, std::uint32_t id, std::uint32_t aux) const {
     const swrnic_up record{.type = type, .id = id, .aux = aux, .reserved = 0};
+    if (fd_ < 0) return;
     ssize_t written;
     do {
         written = ::write(fd_, &record, sizeof(record));
     } while (written < 0 && errno == EINTR);
-    // An object may be destroyed while its last news is under way: the shim then answers EINVAL, and nobody misses it.
-    if (written < 0 && errno != EINVAL)
+    // An object may be destroyed while its last news is under way: the shim then answers EINVAL, and nobody misses it;
+    // nor what is told to a device that has gone.
+    if (written < 0 && errno != EINVAL && errno != EIO)
         log(LogLevel::kWarn, "event file: record {} for {:#x} was not taken: {}", type, id, std::strerror(errno));
 }
 
 bool EventFile::report(Statistics& statistics) {
-    if (!knows_counters_) return false;
+    if (!knows_counters_ || fd_ < 0) return false;
     const Statistics::Sums now = statistics.sums();
     if (now == told_) return false;
     std::array<swrnic_up, SWRNIC_COUNTERS> records;
@@ -112,6 +120,7 @@ bool EventFile::report(Statistics& statistics) {
 }
 
 std::optional<std::size_t> EventFile::read(std::span<swrnic_down> records) const {
+    if (fd_ < 0) return std::nullopt;
     ssize_t got;
     do {
         got = ::read(fd_, records.data(), records.size_bytes());

@@ -5,6 +5,7 @@
 #include <swrnic-abi.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,9 @@ class EventFile {
     EventFile& operator=(const EventFile&) = delete;
 
     int fd() const { return fd_; }
+    // SWRNIC_UP_KEEP. -1 is none.
+    void keep(std::span<const int> descriptors) const { tell_of(descriptors, 1); }
+    void let_go(std::span<const int> descriptors) const { tell_of(descriptors, 0); }
     // What is refused is logged.
     void tell(std::uint32_t type, std::uint32_t id, std::uint32_t aux) const;
     // SWRNIC_UP_COUNTED: what has grown since the last time, in one write. False: nothing.
@@ -41,14 +45,17 @@ class EventFile {
         }
         return false;
     }
+    // The number may be anybody's now: nothing more is told or read.
+    void lose() { fd_ = -1; }
     // In a forked child: closes the child's copy, and tells nothing more.
     void abandon_after_fork();
 
   private:
+    void tell_of(std::span<const int> descriptors, std::uint32_t kept) const;
     // Nothing: the device has gone.
     std::optional<std::size_t> read(std::span<swrnic_down> records) const;
 
-    int fd_;
+    std::atomic<int> fd_;
     Statistics::Sums told_{};  // by report()
     bool knows_counters_ = true;
 };

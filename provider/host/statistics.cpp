@@ -141,11 +141,11 @@ Statistics::Statistics(int fd, void* memory, const char* device)
 
 Statistics::~Statistics() {
     if (memory_ != nullptr) ::munmap(memory_, kStatSize);
-    if (fd_ >= 0) ::syscall(SYS_close, fd_);
+    if (fd_ >= 0) ::syscall(SYS_close, fd_.load());
 }
 
 void Statistics::abandon_after_fork() {
-    if (fd_ >= 0) ::syscall(SYS_close, fd_);
+    if (fd_ >= 0) ::syscall(SYS_close, fd_.load());
     fd_ = -1;
     memory_ = nullptr;  // what lies there now is not ours
 }

@@ -8,6 +8,7 @@
 #include <swrnic-abi.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -30,6 +31,7 @@ class Statistics {
     Statistics(const Statistics&) = delete;
     Statistics& operator=(const Statistics&) = delete;
 
+    int fd() const { return fd_; }  // of the page; -1: it is seen by nobody
     engine::EngineCounters& engine() { return *engine_; }
     // Null: the page is full, and this QP is not seen.
     engine::Counters* add_qp(std::uint32_t qpn);
@@ -45,6 +47,7 @@ class Statistics {
     Name name_of(std::uint32_t qpn) { return {*this, qpn}; }
     // Over all QPs that have ever been.
     Sums sums();
+    void lose_descriptor() { fd_ = -1; }  // it was closed by others
     void abandon_after_fork();
 
   private:
@@ -61,7 +64,7 @@ class Statistics {
     void keep(const engine::Counters& of);
     void keep_codes(const engine::Counters& of, engine::Count first, std::uint64_t* to);
 
-    int fd_;
+    std::atomic<int> fd_;
     std::byte* memory_;
     StatHeader* header_;
     engine::EngineCounters* engine_;

@@ -18,39 +18,10 @@ namespace {
 
 constexpr verbs_context_ops context_ops() {
     verbs_context_ops ops{};
-    ops.alloc_mw = alloc_mw;
-    ops.alloc_parent_domain = alloc_parent_domain;
-    ops.alloc_pd = alloc_pd;
-    ops.alloc_td = alloc_td;
-    ops.bind_mw = bind_mw;
-    ops.create_cq = create_cq;
-    ops.create_cq_ex = create_cq_ex;
-    ops.create_qp = create_qp;
-    ops.create_qp_ex = create_qp_ex;
-    ops.create_srq = create_srq;
-    ops.dealloc_mw = dealloc_mw;
-    ops.dealloc_pd = dealloc_pd;
-    ops.dealloc_td = dealloc_td;
-    ops.dereg_mr = dereg_mr;
-    ops.destroy_cq = destroy_cq;
-    ops.destroy_qp = destroy_qp;
-    ops.destroy_srq = destroy_srq;
+#define SWRNIC_GIVE(name) ops.name = name;
+    SWRNIC_VERBS(SWRNIC_GIVE)
+#undef SWRNIC_GIVE
     ops.free_context = free_context;
-    ops.modify_qp = modify_qp;
-    ops.modify_srq = modify_srq;
-    ops.poll_cq = poll_cq;
-    ops.post_recv = post_recv;
-    ops.post_send = post_send;
-    ops.post_srq_recv = post_srq_recv;
-    ops.query_device_ex = query_device_ex;
-    ops.query_port = query_port;
-    ops.query_qp = query_qp;
-    ops.query_rt_values = query_rt_values;
-    ops.query_srq = query_srq;
-    ops.reg_mr = reg_mr;
-    ops.req_notify_cq = req_notify_cq;
-    ops.rereg_mr = rereg_mr;
-    ops.resize_cq = resize_cq;
     return ops;
 }
 constexpr verbs_context_ops kContextOps = context_ops();

@@ -2,6 +2,7 @@
 // One open device: the engine, the event file that joins it to the shim, and what both need to know.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -46,15 +47,18 @@ class ContextState final : public engine::Host {
     void terminated(std::uint32_t qpn, std::string_view code, bool sent) override;
     bool control_readable() override;
     bool report() override;
+    void descriptors_lost() override;
 
   private:
     ContextState(const Config& config, int event_fd) : config_(config), events_(event_fd) {}
+    std::array<int, 5> descriptors() const;  // -1: none
     void obey(const swrnic_down& record);
 
     const Config config_;
     ibv_device_attr limits_{};
     host::EventFile events_;
     std::mutex control_;  // one drains and obeys at a time
+    bool gone_ = false;   // the device; under that
 
     std::unique_ptr<engine::Trace> trace_;  // SWRNIC_TRACE
     std::unique_ptr<host::Statistics> statistics_;

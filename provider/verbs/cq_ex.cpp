@@ -94,6 +94,7 @@ int create(ibv_context* context, const ibv_cq_init_attr_ex& attr, Cq& cq) {
     if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 && !is_parent_domain(attr.parent_domain)) return EINVAL;
     if (attr.cqe > INT32_MAX || attr.comp_vector > INT32_MAX) return EINVAL;
     cq.ex = std::make_unique<CqEx>();
+    cq.ex->in_child.emplace(cq.base.cq_ex);
     const int error = make_cq(context, static_cast<int>(attr.cqe), attr.channel, static_cast<int>(attr.comp_vector), cq,
                               (attr.wc_flags & kStamps) != 0 ? completion_clock : nullptr);
     if (!error) give_readers(cq.base.cq_ex);

@@ -38,10 +38,16 @@ std::unique_ptr<ContextState> ContextState::create(const Config& config, int eve
                                         .counters = &state->statistics_->engine(),
                                         .trace = state->trace_.get()};
     state->engine_ = engine::Engine::create(options, *state, event_fd);
-    return state->engine_ ? std::move(state) : nullptr;
+    if (!state->engine_) return nullptr;
+    state->events_.keep(state->descriptors());
+    return state;
 }
 
 ContextState::~ContextState() {
+    if (engine_) {
+        engine_->stop();  // while it is there: its thread may be obeying an order of the device's
+        events_.let_go(descriptors());
+    }
     engine_.reset();
     if (events_.fd() < 0) return;
     if (statistics_) report();
@@ -78,8 +84,20 @@ void ContextState::terminated(std::uint32_t qpn, std::string_view code, bool sen
 bool ContextState::control_readable() {
     const std::lock_guard hold(control_);
     if (events_.drain([this](const swrnic_down& record) { obey(record); })) return true;
-    log(LogLevel::kError, "event file: the device has gone");
+    if (!std::exchange(gone_, true)) log(LogLevel::kError, "event file: the device has gone");
     return false;
+}
+
+std::array<int, 5> ContextState::descriptors() const {
+    const std::array<int, 2> engines = engine_->descriptors();
+    return {events_.fd(), engines[0], engines[1], statistics_->fd(), trace_ ? trace_->fd() : -1};
+}
+
+void ContextState::descriptors_lost() {
+    log(LogLevel::kError, "the program has closed the device's descriptors: connections are lost");
+    events_.lose();
+    statistics_->lose_descriptor();
+    if (trace_) trace_->lose();
 }
 
 bool ContextState::report() {

@@ -110,8 +110,21 @@ int register_region(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t hc
     return 0;
 }
 
+// Nobody need be told: the keys stay, and the shim keeps no account of rights.
+int change_access(Mr& mr, unsigned access) {
+    int error = check_access(access);
+    if (!error) error = check_range(mr.base.mr.addr, mr.base.mr.length, access & IBV_ACCESS_LOCAL_WRITE);
+    if (!error) error = to_state(mr.base.mr.context).engine().change_access(mr.base.mr.lkey, access & kEngineAccess);
+    if (error) return error;
+    mr.access = access;
+    mr.base.access = static_cast<int>(access);
+    return 0;
+}
+
 // A new registration under a new STag, and only then the end of the old one: what fails leaves all as it was.
 int reregister(Mr& mr, unsigned flags, ibv_pd* pd, void* addr, std::size_t length, unsigned access) {
+    if (flags == IBV_REREG_MR_CHANGE_ACCESS && ((access ^ mr.access) & IBV_ACCESS_ZERO_BASED) == 0)
+        return change_access(mr, access);
     const bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
     verbs_mr fresh{};
     const std::uint64_t hca_va = moves ? reinterpret_cast<std::uintptr_t>(addr) : mr.hca_va;

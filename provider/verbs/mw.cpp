@@ -15,6 +15,8 @@ static_assert(static_cast<int>(engine::WindowType::kType1) == IBV_MW_TYPE_1);
 static_assert(static_cast<int>(engine::WindowType::kType2) == IBV_MW_TYPE_2);
 
 constexpr unsigned kRights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+// A window names nothing for local use, and programs say it all the same: adapters take it without a word.
+constexpr unsigned kIgnored = IBV_ACCESS_LOCAL_WRITE;
 
 int alloc(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw) {
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return EINVAL;
@@ -54,14 +56,16 @@ int fill_bind(const ibv_qp& qp, const ibv_mw& mw, std::uint32_t rkey, const ibv_
               engine::SendWr& wr) noexcept {
     const bool type_2 = mw.type == IBV_MW_TYPE_2;
     if (mw.context != qp.context || (rkey ^ mw.rkey) >> 8 != 0) return EINVAL;  // VERBS-35: the key alone is chosen
-    if ((info.mw_access_flags & ~(kRights | IBV_ACCESS_ZERO_BASED)) != 0) return EINVAL;
+    if ((info.mw_access_flags & ~(kRights | kIgnored | IBV_ACCESS_ZERO_BASED)) != 0) return EINVAL;
     if (!type_2 && (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0) return EINVAL;
     if (info.mr == nullptr && (info.length != 0 || info.addr != 0)) return EINVAL;
     if (type_2 && info.length == 0) return EINVAL;
     wr.opcode = engine::WrOpcode::kBind;
     wr.remote_addr = info.addr;
     wr.rkey = rkey;
-    wr.bind = {.length = info.length, .region = info.mr != nullptr ? info.mr->lkey : 0, .access = info.mw_access_flags};
+    wr.bind = {.length = info.length,
+               .region = info.mr != nullptr ? info.mr->lkey : 0,
+               .access = info.mw_access_flags & ~kIgnored};
     return 0;
 }
 

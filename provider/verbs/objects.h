@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "engine/engine.h"
+#include "fork.h"
 #include "provider-abi.h"
 
 namespace swrnic::verbs {
@@ -46,6 +48,7 @@ struct Mr {
 struct CqEx {
     std::mutex mutex;  // from start_poll() to end_poll()
     engine::WorkCompletion current;
+    std::optional<ExtendedObject> in_child;
 };
 
 struct Cq {
@@ -74,6 +77,7 @@ struct QpEx {
     std::vector<engine::Sge> sges;  // with inline data: addr is the offset in data
     std::vector<std::byte> data;
     std::vector<engine::SendWr> posted;
+    std::optional<ExtendedObject> in_child;
 };
 
 struct Qp {

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "context.h"
+#include "refusal.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -103,6 +104,8 @@ int post_list(Queue& queue, Wr* wr, Wr** bad_wr) {
         const int error = post_one(queue, *wr);
         if (error) {
             *bad_wr = wr;
+            if (error == EINVAL) [[unlikely]]
+                tell_of(queue, *wr);
             return error;
         }
     }

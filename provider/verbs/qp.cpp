@@ -10,6 +10,7 @@
 #include "command.h"
 #include "context.h"
 #include "log.h"
+#include "refusal.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -115,15 +116,43 @@ unsigned access_of(const ibv_qp_attr& attr, int attr_mask) {
     return access == 0 && (attr_mask & IBV_QP_STATE) ? kQpAccess : access;
 }
 
+// rdma_disconnect() begins so, and may come as soon as rdma_accept() has returned: see posted().
+bool changed(Qp& qp, engine::QpState to) {
+    if (qp.engine->modify_state(*qp.impl, to)) return true;
+    return to == engine::QpState::kSqd && to_state(qp.base.qp.context).control_readable() &&
+           qp.engine->modify_state(*qp.impl, to);
+}
+
+[[gnu::cold]] void tell_of_modify(Qp& qp, const ibv_qp_attr& attr, int mask, engine::QpState now, int error) {
+    const auto name = to_state(qp.base.qp.context).statistics().name_of(qp.base.qp.qp_num);
+    const bool connects = (mask & IBV_QP_STATE) != 0 && now < engine::QpState::kRts &&
+                          (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS);
+    if (connects) {
+        tell(Refusal::kConnectByHand,
+             "{}: ibv_modify_qp refused ({}): a QP is connected by rdma_cm alone (rdma_connect, rdma_accept); look for "
+             "such an option of the program",
+             name, std::strerror(error));
+    } else {
+        tell(Refusal::kOtherModify, "{}: ibv_modify_qp refused ({}): mask {:#x}, state {} to {}", name,
+             std::strerror(error), mask, static_cast<int>(now), static_cast<int>(attr.qp_state));
+    }
+}
+
 }  // namespace
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
     std::unique_ptr<Qp> qp(new (std::nothrow) Qp{});
     const int error = qp ? create(pd, *attr, *qp) : ENOMEM;
     if (error) {
-        log(LogLevel::kInfo, "create_qp refused: {} (type {}, SQ {}x{}, RQ {}x{}, inline {})", std::strerror(error),
-            static_cast<int>(attr->qp_type), attr->cap.max_send_wr, attr->cap.max_send_sge, attr->cap.max_recv_wr,
-            attr->cap.max_recv_sge, attr->cap.max_inline_data);
+        if (attr->qp_type != IBV_QPT_RC) {
+            tell(Refusal::kQpType, "ibv_create_qp refused ({}): QP type {} is not offered, RC (2) alone",
+                 std::strerror(error), static_cast<int>(attr->qp_type));
+        } else {
+            tell(Refusal::kQpSize,
+                 "ibv_create_qp refused ({}): SQ {}x{}, RQ {}x{}, inline {}; `ibv_devinfo -v` shows the limits",
+                 std::strerror(error), attr->cap.max_send_wr, attr->cap.max_send_sge, attr->cap.max_recv_wr,
+                 attr->cap.max_recv_sge, attr->cap.max_inline_data);
+        }
         errno = error;
         return nullptr;
     }
@@ -138,8 +167,7 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
     int error = check_attr(to_state(ibqp->context).limits(), now, *attr, attr_mask);
     if (!error && (attr_mask & IBV_QP_EN_SQD_ASYNC_NOTIFY))
         qp.engine->set_drain_notice(*qp.impl, attr->en_sqd_async_notify != 0);
-    if (!error && (attr_mask & IBV_QP_STATE) &&
-        !qp.engine->modify_state(*qp.impl, static_cast<engine::QpState>(attr->qp_state)))
+    if (!error && (attr_mask & IBV_QP_STATE) && !changed(qp, static_cast<engine::QpState>(attr->qp_state)))
         error = EINVAL;
     if (!error) {
         if (attr_mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr->max_rd_atomic;
@@ -148,10 +176,7 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
         Request<ib_uverbs_modify_qp> request;
         error = ibv_cmd_modify_qp(ibqp, attr, attr_mask, request.data(), request.size());
     }
-    if (error)
-        log(LogLevel::kInfo, "{}: modify_qp refused: {} (mask {:#x}, state {} to {})",
-            to_state(ibqp->context).statistics().name_of(ibqp->qp_num), std::strerror(error), attr_mask,
-            static_cast<int>(now), static_cast<int>(attr->qp_state));
+    if (error) tell_of_modify(qp, *attr, attr_mask, now, error);
     return error;
 }
 

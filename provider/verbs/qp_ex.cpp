@@ -8,6 +8,7 @@
 #include <span>
 
 #include "context.h"
+#include "refusal.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -142,6 +143,11 @@ int post(Qp& qp) {
 int complete(ibv_qp_ex* qp_ex) {
     Qp& qp = from(qp_ex);
     const int error = post(qp);
+    if (error == EINVAL) [[unlikely]]
+        tell(Refusal::kOtherPost,
+             "ibv_wr_complete refused (EINVAL): a request of {} has more elements or inline octets than its QP takes, "
+             "or the QP is not connected yet",
+             qp.ex->requests.size());
     qp.ex->mutex.unlock();
     return error;
 }
@@ -219,6 +225,13 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) noexcept {
         qp.ex = std::move(ex);
         qp.base.comp_mask |= VERBS_QP_EX;
         give_functions(qp.base.qp_ex);
+        try {
+            qp.ex->in_child.emplace(qp.base.qp_ex);
+        } catch (const std::bad_alloc&) {
+            destroy_qp(made);
+            errno = ENOMEM;
+            return nullptr;
+        }
     }
     return made;
 }

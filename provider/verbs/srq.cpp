@@ -9,6 +9,7 @@
 #include "command.h"
 #include "context.h"
 #include "log.h"
+#include "refusal.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -47,8 +48,9 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) noexcept {
     std::unique_ptr<Srq> srq(new (std::nothrow) Srq{});
     const int error = srq ? create(pd, *attr, *srq) : ENOMEM;
     if (error) {
-        log(LogLevel::kInfo, "create_srq refused: {} ({} receives of {} elements)", std::strerror(error),
-            attr->attr.max_wr, attr->attr.max_sge);
+        tell(Refusal::kSrqSize,
+             "ibv_create_srq refused ({}): {} receives of {} elements; `ibv_devinfo -v` shows the limits",
+             std::strerror(error), attr->attr.max_wr, attr->attr.max_sge);
         errno = error;
         return nullptr;
     }

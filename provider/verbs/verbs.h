@@ -70,6 +70,41 @@ int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int attr_mask) noexcept;
 int query_srq(ibv_srq* srq, ibv_srq_attr* attr) noexcept;
 int destroy_srq(ibv_srq* srq) noexcept;
 
+// All of them but free_context, under the names that the table has for them: OP(name) for each.
+#define SWRNIC_VERBS(OP)    \
+    OP(alloc_mw)            \
+    OP(alloc_parent_domain) \
+    OP(alloc_pd)            \
+    OP(alloc_td)            \
+    OP(bind_mw)             \
+    OP(create_cq)           \
+    OP(create_cq_ex)        \
+    OP(create_qp)           \
+    OP(create_qp_ex)        \
+    OP(create_srq)          \
+    OP(dealloc_mw)          \
+    OP(dealloc_pd)          \
+    OP(dealloc_td)          \
+    OP(dereg_mr)            \
+    OP(destroy_cq)          \
+    OP(destroy_qp)          \
+    OP(destroy_srq)         \
+    OP(modify_qp)           \
+    OP(modify_srq)          \
+    OP(poll_cq)             \
+    OP(post_recv)           \
+    OP(post_send)           \
+    OP(post_srq_recv)       \
+    OP(query_device_ex)     \
+    OP(query_port)          \
+    OP(query_qp)            \
+    OP(query_rt_values)     \
+    OP(query_srq)           \
+    OP(reg_mr)              \
+    OP(req_notify_cq)       \
+    OP(rereg_mr)            \
+    OP(resize_cq)
+
 // post.cpp
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept;
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept;

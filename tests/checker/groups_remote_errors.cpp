@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Faults that one side commits and the other side's protection finds (spec/verbs.md section 5).
+// Faults that one side commits and the other side's protection finds (docs/spec/verbs.md section 5).
 #include <functional>
 
 #include "buffer.h"

@@ -93,12 +93,23 @@ if command -v shellcheck >/dev/null; then
     refuses shell scripts/bad 'echo $1'
 fi
 
-# A table of requirements that is whole, then the same with one bad row.
+# Requirements and a table of them that is whole, then the same with one bad row.
+areas=(MPA:mpa:99 VERBS:verbs:56)
+protocol_spec() {
+    local area file count id
+    mkdir -p "$tree/docs/spec"
+    while IFS=: read -r area file count; do
+        {
+            echo '## 6. States'
+            for ((id = 1; id <= count; id++)); do echo "| <a id=\"${area,,}-$id\"></a>$area-$id | MUST | something | R |"; done
+        } >"$tree/docs/spec/$file.md"
+    done < <(printf '%s\n' "${areas[@]}")
+}
 protocol_table() {
-    local area id
-    for area in MPA:99 DDP:38 RDMAP:75 SEC:45 VERBS:56; do
-        for ((id = 1; id <= ${area#*:}; id++)); do echo "| ${area%:*}-$id | MUST | something | \`Suite.test\` |"; done
-    done
+    local area file count id
+    while IFS=: read -r area file count; do
+        for ((id = 1; id <= count; id++)); do echo "| [$area-$id](spec/$file.md#${area,,}-$id) | MUST | something | \`Suite.test\` |"; done
+    done < <(printf '%s\n' "${areas[@]}")
 }
 # protocol [SED-EXPRESSION [LINE...]]: the check of the table changed by it, with more lines behind it.
 protocol() {
@@ -127,25 +138,56 @@ put tests/CMakeLists.txt 'add_test(NAME sim.seeds COMMAND sim)'
 put tests/programs/CMakeLists.txt 'swrnic_program_test(rping lo quick,ci first' '    second)'
 put tests/checker/session.cpp '        {"send", "Sends", false, run_send, always},'
 put tests/golden/vectors.json '      "id": "FPDU-001",'
-put docs/EXCEPTIONS.md '| DDP-3, MPA-7 | the RFC | we | why |'
+protocol_spec
+put docs/EXCEPTIONS.md '| VERBS-3, MPA-7 | the RFC | we | why |'
 protocol_accepts
-protocol_accepts 's/^\(| MPA-7 .*|\) `.*/\1 `sim.seeds`, `programs.rping.second.lo`, `checker:send`, `FPDU-001`, [DDP-3](EXCEPTIONS.md) |/'
-protocol_accepts '/^| MPA-7 /s/`.*`/not built: RFC 7306/'
-protocol_accepts '/^| MPA-[78] /s/`.*`/`Suite.with_parameter`; all else not shown yet/' '## Not shown yet' '| MPA-7, MPA-8 | all else |'
-protocol_refuses 'MPA-7 ' '/^| MPA-7 /d'
-protocol_refuses 'VERBS-56 ' '/^| VERBS-56 /d'
-protocol_refuses 'MPA-7 ' '/^| MPA-7 /p'
-protocol_refuses 'MPA-100 ' '' '| MPA-100 | MUST | invented | `Suite.test` |'
-protocol_refuses 'Suite.gone' '/^| MPA-7 /s/Suite.test/Suite.gone/'
-protocol_refuses 'programs.rping.third.lo' '/^| MPA-7 /s/Suite.test/programs.rping.third.lo/'
-protocol_refuses 'checker:recv' '/^| MPA-7 /s/Suite.test/checker:recv/'
-protocol_refuses 'FPDU-002' '/^| MPA-7 /s/Suite.test/FPDU-002/'
-protocol_refuses 'MPA-8' '/^| MPA-7 /s/`.*`/[MPA-8](EXCEPTIONS.md)/'
-protocol_refuses 'MPA-7 ' '/^| MPA-7 /s/`.*`//'
-protocol_refuses 'MPA-7 ' '/^| MPA-7 /s/`.*`/surely/'
-protocol_refuses 'MPA-7 ' '/^| MPA-7 /s/`.*`/not shown yet/'
+protocol_accepts 's/^\(| .MPA-7].*|\) `.*/\1 `sim.seeds`, `programs.rping.second.lo`, `checker:send`, `FPDU-001`, [VERBS-3](EXCEPTIONS.md) |/'
+protocol_accepts '/^| .MPA-7]/s/`.*`/not built: RFC 7306/'
+protocol_accepts '/^| .MPA-[78]]/s/`.*`/`Suite.with_parameter`; all else not shown yet/' '## Not shown yet' '| MPA-7, MPA-8 | all else |'
+protocol_refuses 'MPA-7 ' '/^| .MPA-7]/d'
+protocol_refuses 'VERBS-56 ' '/^| .VERBS-56]/d'
+protocol_refuses 'MPA-7 ' '/^| .MPA-7]/p'
+unknown=MPA-$((99 + 1))
+protocol_refuses "$unknown " '' "| [$unknown](spec/mpa.md#mpa-100) | MUST | invented | \`Suite.test\` |"
+protocol_refuses 'Suite.gone' '/^| .MPA-7]/s/Suite.test/Suite.gone/'
+protocol_refuses 'programs.rping.third.lo' '/^| .MPA-7]/s/Suite.test/programs.rping.third.lo/'
+protocol_refuses 'checker:recv' '/^| .MPA-7]/s/Suite.test/checker:recv/'
+protocol_refuses 'FPDU-002' '/^| .MPA-7]/s/Suite.test/FPDU-002/'
+protocol_refuses 'MPA-8' '/^| .MPA-7]/s/`.*`/[MPA-8](EXCEPTIONS.md)/'
+protocol_refuses 'MPA-7 ' '/^| .MPA-7]/s/`.*`//'
+protocol_refuses 'MPA-7 ' '/^| .MPA-7]/s/`.*`/surely/'
+protocol_refuses 'MPA-7 ' '/^| .MPA-7]/s/`.*`/not shown yet/'
 protocol_refuses 'MPA-7 ' '' '## Not shown yet' '| MPA-7 | long shown |'
-protocol_refuses 'four cells' '/^| MPA-7 /s/MUST | //'
+protocol_refuses 'MPA-7 is MUST' '/^| .MPA-7]/s/MUST/MAY/'
+protocol_refuses 'MPA-7 does not link' '/^| .MPA-7]/s/#mpa-7/#mpa-8/'
+protocol_refuses 'MPA-7 does not link' '/^| .MPA-7]/s/mpa.md/ddp.md/'
+protocol_refuses 'MPA-7 does not link' '/^| .MPA-7]/s/.MPA-7.[^)]*)/MPA-7/'
+protocol_refuses 'four cells' '/^| .MPA-7]/s/MUST | //'
+
+# What is cited, anywhere.
+cites() {
+    put provider/cites.cpp "$1"
+    protocol_accepts
+    rm "$tree/provider/cites.cpp"
+}
+cites_in_vain() {
+    put provider/cites.cpp "$1"
+    protocol_refuses 'provider/cites.cpp:2:' ''
+    rm "$tree/provider/cites.cpp"
+}
+cites '// MPA-7, VERBS-56: as docs/spec/verbs.md section 6 says; not the vector MPA-REQ-101.'
+cites_in_vain "// $unknown"
+cites_in_vain "// As VERBS"' section 6 says.'
+cites_in_vain "// docs/spec/verbs.md"' section 7'
+cites_in_vain "// docs/spec/gone.md"' section 6'
+protocol_refuses 'stands twice in docs/spec' '' "$(sed -n '/"mpa-7"/p' "$tree/docs/spec/mpa.md" | tee -a "$tree/docs/spec/mpa.md" >/dev/null)"
+protocol_spec
+sed -i 's/"mpa-7"/"mpa-8"/' "$tree/docs/spec/mpa.md"
+protocol_refuses 'has the anchor mpa-8' ''
+rm -r "$tree/docs/spec"
+if protocol >/dev/null; then complain "protocol passes a tree without requirements"; fi
+protocol_spec
+
 rm "$tree/docs/PROTOCOL.md"
 if "$check" --root "$tree" protocol >/dev/null; then complain "protocol passes a tree without the table"; fi
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Every error of the reference that a peer can commit: errors.json against a real Qp, in both roles and every framing.
+// Every error of docs/spec that a peer can commit: errors.json against a real Qp, in both roles and every framing.
 // "in" are ULPDUs, "raw" octets as they are on the wire. What the victim answers is compared octet by octet, its
 // completions and events one by one, and its memory as a whole, with what lies between the regions. Then the Terminate
 // goes to an engine that did what the peer did, if verbs can ask for that ("post"), or else has a Read outstanding.
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
-#include <sstream>
 
 #include "engine/messages.h"
 #include "wire/terminate.h"
@@ -375,22 +374,14 @@ std::set<std::string> named() {
     return ids;
 }
 
-// Ids of docs/PROTOCOL.md, and what each says in short: "| MPA-1 | MUST | what | tests |".
+// Ids of docs/PROTOCOL.md, and what each says in short: "| [MPA-1](spec/mpa.md#mpa-1) | MUST | what | tests |".
 std::map<std::string, std::string> requirements() {
     std::ifstream file(SWRNIC_ENGINE_TEST_DIR "/../../docs/PROTOCOL.md");
+    const std::regex row(R"(\| \[([A-Z]+-[0-9]+)\]\([^)]*\) \|[^|]*\| ([^|]*)\|.*)");
     std::map<std::string, std::string> found;
-    for (std::string line; std::getline(file, line);) {
-        std::vector<std::string> cells;
-        std::istringstream cut(line);
-        for (std::string cell; std::getline(cut, cell, '|');)
-            cells.push_back(cell);
-        if (cells.size() < 5) continue;
-        const std::string& id = cells[1];
-        const std::size_t dash = id.find('-');
-        const bool named =
-            id.size() > 4 && std::isupper(id[1]) != 0 && dash != id.npos && std::isdigit(id[dash + 1]) != 0;
-        if (named) found[id.substr(1, id.size() - 2)] = cells[3].substr(1);
-    }
+    std::smatch match;
+    for (std::string line; std::getline(file, line);)
+        if (std::regex_match(line, match, row)) found[match[1]] = match[2];
     return found;
 }
 

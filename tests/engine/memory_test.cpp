@@ -42,6 +42,22 @@ TEST(Memory, RightsMatrix) {
     }
 }
 
+TEST(Memory, RightsChangeUnderTheSameStag) {
+    Table t;
+    const std::uint32_t stag = t.memory.add(kPd, t.data.data(), 64, 0x1000, access::kLocalWrite);
+    EXPECT_EQ(t.look(stag, 0x1000, 64, access::kRemoteRead), MemoryError::kAccess);
+    EXPECT_TRUE(t.memory.change_access(stag, access::kRemoteRead));
+    EXPECT_EQ(t.look(stag, 0x1000, 64, access::kRemoteRead), MemoryError::kNone);
+    EXPECT_EQ(t.look(stag, 0x1000, 64, access::kLocalWrite), MemoryError::kAccess);
+    EXPECT_EQ(t.look(stag, 0x1000, 65, access::kRemoteRead), MemoryError::kBounds);
+    EXPECT_EQ(t.memory.invalidate_remote(kPd, stag), MemoryError::kNone);
+    EXPECT_TRUE(t.memory.change_access(stag, access::kRemoteRead));
+    EXPECT_EQ(t.look(stag, 0x1000, 64, access::kRemoteRead), MemoryError::kNone);
+    EXPECT_FALSE(t.memory.change_access(stag ^ 1, access::kRemoteRead));
+    EXPECT_TRUE(t.memory.remove(stag));
+    EXPECT_FALSE(t.memory.change_access(stag, access::kRemoteRead));
+}
+
 TEST(Memory, Bounds) {
     Table t;
     constexpr std::uint64_t kBase = 0x1000;

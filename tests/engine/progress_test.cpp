@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Two engines joined by real sockets with little room, so that a sender is full most of the time: whatever wakes it is
 // a race between pollers and the background threads, and a wake-up that gets lost is a hang.
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -388,7 +390,21 @@ TEST(EngineHostTest, RoomToSendIsNoReasonToReceive) {
     ::close(peer);
 }
 
-// A Terminate as the peer's engine would send it. 0/0/0 is a code, not the lack of one.
+// An FPDU as the peer's engine would send it, without markers; the CRC is one that nobody looks at.
+std::vector<std::byte> fpdu_of(std::span<const std::byte> ulpdu) {
+    std::vector<std::byte> fpdu((2 + ulpdu.size() + 3) / 4 * 4 + 4);
+    fpdu[0] = std::byte(ulpdu.size() >> 8);
+    fpdu[1] = std::byte(ulpdu.size());
+    std::copy(ulpdu.begin(), ulpdu.end(), fpdu.begin() + 2);
+    return fpdu;
+}
+
+std::vector<std::byte> terminate_of(const wire::TerminateCode& code) {
+    std::array<std::byte, wire::kMaxTerminateUlpdu> ulpdu;
+    return fpdu_of(std::span(ulpdu).first(wire::build_terminate(code, {}, 0, ulpdu)));
+}
+
+// 0/0/0 is a code, not the lack of one.
 TEST(EngineHostTest, IsToldOfATerminateWhateverItsCode) {
     for (const wire::TerminateCode code : {wire::TerminateCode{0, 0, 0}, wire::TerminateCode{0, 1, 2}}) {
         Side side(300);
@@ -396,17 +412,71 @@ TEST(EngineHostTest, IsToldOfATerminateWhateverItsCode) {
         Connection connection{};
         connection.fd = fd;
         side.engine->connect(side.qpn, connection);
-        std::array<std::byte, wire::kMaxTerminateUlpdu> ulpdu;
-        const std::size_t length = wire::build_terminate(code, {}, 0, ulpdu);
-        std::vector<std::byte> fpdu{std::byte(length >> 8), std::byte(length)};
-        fpdu.insert(fpdu.end(), ulpdu.begin(), ulpdu.begin() + static_cast<std::ptrdiff_t>(length));
-        fpdu.resize((fpdu.size() + 3) / 4 * 4 + 4);  // padding, and a CRC that nobody looks at
+        const std::vector<std::byte> fpdu = terminate_of(code);
         ASSERT_EQ(::write(peer, fpdu.data(), fpdu.size()), static_cast<ssize_t>(fpdu.size()));
         EXPECT_TRUE(soon([&] { return side.host.terminates_received != 0; }));
         EXPECT_EQ(side.host.terminates_received, 1) << wire::terminate_name(code);
         EXPECT_EQ(side.host.terminates_sent, 0);
         ::close(peer);
     }
+}
+
+// The peer wrote more than one turn receives, then a Terminate, and reset the connection. Who finds that out by sending
+// must still hear of the Terminate.
+TEST(EngineHostTest, IsToldOfATerminateBehindAllElseWhenSendingBreaks) {
+    constexpr std::size_t kPayload = 60'000, kWrites = 80;
+    Side side(300);
+    const auto [peer, fd] = connected_sockets();
+    const int room = 2 * kPayload * kWrites;
+    if (::setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) != 0)
+        GTEST_SKIP() << "so large a receive buffer needs CAP_NET_ADMIN";
+    ASSERT_EQ(::fcntl(peer, F_SETFL, 0), 0);
+    join(side, fd, true);
+    {
+        RxGuard nobody_receives(side.qp->rx_lock());
+        std::vector<std::byte> ulpdu(wire::kTaggedHeaderLen + kPayload, std::byte(0x77));
+        const auto to = reinterpret_cast<std::uintptr_t>(side.memory.data());
+        wire::TaggedHeader{true, wire::rdmap_control(wire::Opcode::kWrite), side.stag, to}.emit(ulpdu.data());
+        const std::vector<std::byte> write = fpdu_of(ulpdu), last = terminate_of({0, 1, 2});
+        for (std::size_t i = 0; i < kWrites; ++i)
+            ASSERT_EQ(::write(peer, write.data(), write.size()), static_cast<ssize_t>(write.size()));
+        ASSERT_EQ(::write(peer, last.data(), last.size()), static_cast<ssize_t>(last.size()));
+        int unacknowledged = 0;
+        ASSERT_TRUE(soon([&] { return ::ioctl(peer, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0; }));
+        const linger abortive{1, 0};
+        ASSERT_EQ(::setsockopt(peer, SOL_SOCKET, SO_LINGER, &abortive, sizeof abortive), 0);
+        ::close(peer);
+        std::this_thread::sleep_for(50ms);  // the engine's thread has heard of all of it, and found the lock taken
+    }
+    EXPECT_EQ(post_write(side, side), PostResult::kOk);
+    EXPECT_TRUE(soon([&] { return side.host.terminates_received == 1; }));
+    EXPECT_TRUE(soon([&] { return !side.qp->connected(); }));
+}
+
+// A QP that is destroyed takes its timer with it: its deadline may be a day away.
+TEST(Timers, EndWithTheirQp) {
+    QuietHost host;
+    EngineOptions options{};
+    options.user_timeout = std::chrono::hours(24);
+    auto made = std::make_unique<Engine::Impl>(options, host, -1);
+    Engine::Impl& inside = *made;
+    Engine engine(std::move(made));
+    Cq* const cq = engine.create_cq(16, 1);
+    for (std::uint32_t qpn = 1; qpn <= 3; ++qpn) {
+        Qp* const qp = engine.create_qp(qp_init(qpn, cq));
+        engine.modify_state(*qp, QpState::kInit);
+        const auto [here, there] = connected_sockets();
+        Connection connection{};
+        connection.fd = here;
+        connection.initiator = true;
+        engine.connect(qpn, connection);
+        engine.disconnect(qpn);  // waits for the peer's end
+        EXPECT_EQ(inside.armed_timers(), 1u);
+        engine.destroy_qp(qp);
+        EXPECT_EQ(inside.armed_timers(), 0u);
+        ::close(there);
+    }
+    engine.destroy_cq(cq);
 }
 
 }  // namespace

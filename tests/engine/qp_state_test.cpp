@@ -96,7 +96,7 @@ TEST(QpStates, QpFollowsTheTable) {
     }
 }
 
-// What may be posted in which state (VERBS section 6).
+// What may be posted in which state (docs/spec/verbs.md section 6).
 TEST(QpStates, DecideWhatMayBePosted) {
     for (std::size_t state = 0; state < kQpStates; ++state) {
         SCOPED_TRACE(name(QpState(state)));

@@ -306,6 +306,24 @@ TEST(Regression, FaultInAResponseBlamesNoRequest) {
     EXPECT_EQ(done[0].status, WcStatus::kWrFlushErr);
 }
 
+// What receives expect of the next message's size is told by the last two: a Send that stalls is one of them.
+TEST(Regression, AStalledSendCountsOnceForTheSizeOfTheNext) {
+    Rig rig;
+    StreamParameters parameters = plain_stream();
+    parameters.large_fpdu = true;
+    ASSERT_TRUE(rig.start(parameters));
+    std::vector<std::byte> data(40'000);
+    const std::uint32_t key = rig.region(data, kAllRights, 0x1000);
+    append_fpdu(rig.script.inbound, tagged(wire::Opcode::kWrite, key, 0x1000, data.size()), false, false);
+    append_fpdu(rig.script.inbound, untagged(wire::Opcode::kSend, 0, 1, 0, 0), false, false);
+    EXPECT_EQ(rig.receive(), Rx::Status::kStalled);
+    EXPECT_EQ(CoreTestAccess::recent_large(rig.qp->rx()), 0b10u);
+    ASSERT_EQ(rig.qp->post_recv({1, {}}), PostResult::kOk);
+    EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
+    EXPECT_EQ(CoreTestAccess::recent_large(rig.qp->rx()), 0b10u);
+    EXPECT_EQ(rig.poll(rig.recv_cq).size(), 1u);
+}
+
 }  // namespace
 
 }  // namespace swrnic::engine::test

@@ -121,6 +121,21 @@ TEST_F(SrqTest, TheLimitIsToldOnceForEachArming) {
     EXPECT_EQ(srq_.attributes().limit, 0u);
 }
 
+TEST_F(SrqTest, ALimitThatIsReachedIsToldAtArming) {
+    Outbox outbox;
+    ASSERT_EQ(post(0), PostResult::kOk);
+    ASSERT_TRUE(srq_.arm_limit(1));
+    srq_.tell(outbox);
+    EXPECT_TRUE(outbox.empty()) << "one is not fewer than one";
+    ASSERT_TRUE(srq_.arm_limit(2));
+    EXPECT_EQ(srq_.attributes().limit, 0u);
+    srq_.tell(outbox);
+    ASSERT_EQ(outbox.events.size(), 1u);
+    EXPECT_EQ(outbox.events[0].event, AsyncEvent::kSrqLimitReached);
+    srq_.tell(outbox);
+    EXPECT_EQ(outbox.events.size(), 1u);
+}
+
 TEST_F(SrqTest, ItHoldsWhatItGrantsAndGrowsWithWhatItHolds) {
     for (std::uint64_t i = 0; i < 8; ++i)
         ASSERT_EQ(post(i), PostResult::kOk);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@ namespace swrnic::engine {
 struct CoreTestAccess {
     static std::uint32_t& next_msn(Rx& rx, std::uint32_t qn) { return rx.msn_[qn]; }
     static std::uint32_t& send_offset(Rx& rx) { return rx.send_mo_; }
+    static unsigned recent_large(const Rx& rx) { return rx.recent_large_; }  // the last message in bit 0
     static std::uint32_t reads_waiting(Qp& qp) { return qp.irq_.size(); }
     static const wire::ReadRequest& read_waiting(Qp& qp, std::uint32_t index) { return qp.irq_.peek(index).request; }
     static std::uint32_t reads_outstanding(Qp& qp) { return qp.orq_.size(); }
@@ -75,6 +77,7 @@ struct Script {
     std::size_t slices = 0;         // of the last send()
     std::uint32_t emss = 1460;
     bool fin_sent = false;
+    std::function<void()> inside_send;  // TCP has taken the octets, and send() has not come back
 };
 
 class ScriptTransport final : public Transport {
@@ -113,6 +116,7 @@ class ScriptTransport final : public Transport {
             moved += part;
             if (part != slices[i].length) break;
         }
+        if (script_.inside_send) script_.inside_send();
         return moved != 0 ? IoResult{IoStatus::kOk, moved} : IoResult{IoStatus::kAgain, 0};
     }
 
@@ -209,6 +213,7 @@ struct Rig {
         Rx::Status status;
         do {
             Pass pass = passes.begin();
+            if (!qp->settle_receives(guard, pass)) return Rx::Status::kMoved;  // as drive_rx(): it comes again
             status = qp->receive(guard, pass);
             collect(pass);
         } while (status == Rx::Status::kMoved);

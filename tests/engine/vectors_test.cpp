@@ -287,7 +287,7 @@ class Trial {
 
     static bool is_invalidate(wire::TerminateCode code) { return code.layer == 0 && code.code == 9; }
 
-    // verbs.md section 5, detecting side.
+    // docs/spec/verbs.md section 5, detecting side.
     static AsyncEvent event_for(wire::TerminateCode code, const Bytes& segment) {
         const std::uint8_t opcode = opcode_of(segment);
         if (is_invalidate(code) || (code.layer == 0 && code.type == 1)) return AsyncEvent::kQpAccessErr;

@@ -150,7 +150,7 @@ std::uint32_t Process::make(int fd, std::uint32_t number, Core core, std::size_t
 }
 
 int Process::open_context() {
-    const int fd = shim::vfs_open("/dev/infiniband/uverbs0", O_RDWR);
+    const int fd = shim::vfs_open(shim::locate(AT_FDCWD, "/dev/infiniband/uverbs0"), O_RDWR);
     require(fd >= 0, "the device opens");
     contexts_.push_back(fd);
     Bytes driver;
@@ -186,7 +186,7 @@ int Process::open_context() {
 }
 
 int Process::open_manager() {
-    const int fd = shim::vfs_open("/dev/infiniband/rdma_cm", O_RDWR | O_NONBLOCK);
+    const int fd = shim::vfs_open(shim::locate(AT_FDCWD, "/dev/infiniband/rdma_cm"), O_RDWR | O_NONBLOCK);
     require(fd >= 0, "the connection manager opens");
     managers_.push_back(fd);
     return fd;

@@ -7,6 +7,7 @@ import argparse
 import ctypes
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,12 @@ class Skip(Exception):
 def expect(condition, text):
     if not condition:
         raise Failed(text)
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise Skip(f"{program} is not installed")
 
 
 def free_port():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ibv_devices and ibv_devinfo see a sane iWARP device."""
+"""ibv_devices, ibv_devinfo and what reads sysfs see a sane iWARP device."""
 import ipaddress
 import re
 
@@ -49,7 +49,7 @@ def case_devinfo(lab):
         value = number(text, name)
         expect(least <= value <= most, f"{name} is {value}, sane is {least} to {most}")
     for name in ("vendor_id", "vendor_part_id"):
-        expect(number(text, name) not in (0x8086, 0x02c9, 0x15b3), f"{name} impersonates another maker")
+        expect(number(text, name) not in (0, 0x8086, 0x02c9, 0x15b3), f"{name} names no maker, or impersonates another one")
     expect(number(text, "port_lid") == 0, "port_lid is not 0")
 
 
@@ -64,6 +64,40 @@ def case_gids(lab):
     if lab.place == "netns":
         for address in (f"::ffff:{lab.address}", lab.address6):
             expect(ipaddress.IPv6Address(address) in others, f"{address} is not among the GIDs {others}")
+
+
+def case_ibstatus(lab):
+    """A shell script that changes into the device's directories and has the shell list them. (ibstat speaks of InfiniBand
+    alone: libibumad leaves out every device whose node type is RNIC.)"""
+    lib.need("ibstatus")
+    text = lab.start("ibstatus", ["ibstatus"]).succeed(20 * lab.slow)
+    for name, value in [("default gid", r"[0-9a-f:]{39}"), ("base lid", "0x0"), ("sm lid", "0x0"), ("state", "4: ACTIVE"),
+                        ("phys state", "5: LinkUp"), ("rate", r"\d+ Gb/sec .*"), ("link_layer", "Ethernet")]:
+        expect(re.search(rf"^\s*{name}:\s+{value}\s*$", text, re.M), f"ibstatus shows no good {name}")
+    expect(text.count("Infiniband device 'swr0' port 1 status") == 1, "not one device with one port")
+    one = lab.start("ibstatus-port", ["ibstatus", "swr0:1"]).succeed(20 * lab.slow)
+    expect(one == text, "the port by its name shows something else")
+
+
+def case_directories(lab):
+    """Tools that walk directories, each in its own way, see the device; and programs that a shell starts in one of its
+    directories are there."""
+    def run(script):
+        return lab.start("sh", ["sh", "-c", script]).succeed(20 * lab.slow).split()
+
+    port = "/sys/class/infiniband/swr0/ports/1"
+    expect("infiniband" in run("ls /sys/class"), "ls /sys/class")
+    expect(run("cd /sys/class/infiniband && echo *") == ["swr0"], "a shell's own pattern")
+    expect(run("cd /sys/class/infiniband && ls && cat swr0/node_type") == ["swr0", "4:", "RNIC"], "ls and cat in a directory")
+    expect(run("cd /sys/class/infiniband/swr0/ports && cd 1 && pwd && cat state") == [port, "4:", "ACTIVE"], "two steps")
+    expect(run("cd /sys/class/infiniband && cd / && pwd && /bin/pwd") == ["/", "/"], "out again")
+    found = run("find /sys/class/infiniband/swr0/ -name 'state' -o -name uevent")
+    expect(sorted(found) == ["/sys/class/infiniband/swr0/" + name for name in ("ports/1/state", "uevent")], f"find: {found}")
+    netdev = run(f"cat {port}/gid_attrs/ndevs/0")
+    expect(run("ls /sys/class/infiniband/swr0/device/net/") == netdev, "the interface of the parent")
+    expect(run("realpath /sys/class/infiniband_verbs/uverbs0/device") == run("readlink -f /sys/class/infiniband/swr0/device"),
+           "two links to the parent")
+    expect("->" in run("ls -l /sys/class/infiniband"), "ls -l shows a link")
 
 
 def case_wrong_settings(lab):

@@ -169,6 +169,20 @@ def streams(prefix, end, port):
             max(map(int, re.findall(r"\bbytes_acked:(\d+)", shown)), default=0))
 
 
+def case_no_datagrams(lab):
+    """What iWARP has not is refused on both sides: a server does not wait for QPs that its client cannot make either."""
+    for name, command in [("ud", ["ib_send_lat", "-c", "UD"]), ("ud-rdma_cm", ["ib_send_lat", "-c", "UD", "-R"]),
+                          ("uc", ["ib_write_lat", "-c", "UC"])]:
+        port = lib.free_port()
+        settings = {"SWRNIC_LOG": "info"}
+        server = lab.start(f"server-{name}", [*command, "-p", port], settings=settings)
+        server.wait_listening(port, 20 * lab.slow)
+        client = lab.start(f"client-{name}", [*command, "-p", port, lab.address], "client", settings=settings)
+        for side in (client, server):
+            expect(side.wait(10 * lab.slow) != 0, f"{side.name} ended well")
+            expect("refused" in side.text(), f"{side.name} does not say why it ended")
+
+
 def case_pacing(lab):
     """BBR goes on across a cable and is left where no cable is between, whichever the listener had; there the send buffer of a
     stream that was full is ours."""

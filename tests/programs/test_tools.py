@@ -3,15 +3,9 @@
 import hashlib
 import os
 import re
-import shutil
 
 import lib
-from lib import expect
-
-def need(*programs):
-    for program in programs:
-        if not shutil.which(program):
-            raise lib.Skip(f"{program} is not installed")
+from lib import expect, need
 
 
 def rspreload():

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -295,10 +296,11 @@ TEST_F(BadPointer, ResponsesOfTheConnectionManager) {
     check({"QUERY path", about_id(RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_PATH, sizeof(rdma_ucm_query_path_resp))});
     check({"QUERY gid", about_id(RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_GID, sizeof(rdma_ucm_query_addr_resp))});
     check({"INIT_QP_ATTR", about_id(RDMA_USER_CM_CMD_INIT_QP_ATTR, 1, sizeof(ib_uverbs_qp_attr))});
+    const std::uint32_t idle = cm.create_id(1);  // which may have any value
     check({"SET_OPTION", [&](std::uint64_t value) {
                rdma_ucm_set_option option{};
                option.optval = value;
-               option.id = id;
+               option.id = idle;
                option.level = RDMA_OPTION_ID;
                option.optname = RDMA_OPTION_ID_REUSEADDR;
                option.optlen = 4;
@@ -347,6 +349,36 @@ TEST_F(BadPointer, FileStatus) {
         EXPECT_EQ(status(context.cmd.get(), static_cast<struct stat*>(place.address)), -1) << place.name;
         EXPECT_EQ(errno, EFAULT) << place.name;
     }
+}
+
+// The stand-in looks at control data before the kernel does, whose socket it is.
+TEST_F(BadPointer, MessagesOfForeignSockets) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    const Fd one(ends[0]), other(ends[1]);
+    char octet = 1, control[CMSG_SPACE(sizeof(int))] = {};
+    iovec part{&octet, 1};
+    for (void* const address : {unmapped_.start(), cut_.before_the_end(8), reinterpret_cast<char*>(16)}) {
+        EXPECT_EQ(sendmsg(one.get(), static_cast<msghdr*>(address), 0), -1);
+        EXPECT_EQ(errno, EFAULT);
+        EXPECT_EQ(sendmmsg(one.get(), static_cast<mmsghdr*>(address), 1, 0), -1);
+        EXPECT_EQ(errno, EFAULT);
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = address;
+        message.msg_controllen = sizeof(control);
+        EXPECT_EQ(sendmsg(one.get(), &message, 0), -1);
+        EXPECT_EQ(errno, EFAULT);
+        mmsghdr several[2]{};
+        several[0].msg_hdr = message;
+        EXPECT_EQ(sendmmsg(one.get(), several, 2, 0), -1);
+        EXPECT_EQ(errno, EFAULT);
+    }
+    msghdr good{};
+    good.msg_iov = &part;
+    good.msg_iovlen = 1;
+    EXPECT_EQ(sendmsg(one.get(), &good, 0), 1);
 }
 
 struct AllocPd {

@@ -357,6 +357,33 @@ TEST(Connect, DisconnectOrdersTheEngineAndIsAnsweredByItsReport) {
     EXPECT_EQ(attributes.qp_state, 6) << "VERBS-56";
 }
 
+// iw_cm waits for the accept, and then disconnects.
+TEST(Connect, DisconnectRightBehindAcceptEndsTheStreamThatComes) {
+    for (const bool gets_ready : {true, false}) {
+        SCOPED_TRACE(gets_ready ? "ready" : "not ready");
+        JoinedPair pair;
+        ASSERT_TRUE(pair.ready() && pair.request_and_accept());
+        const Side& side = pair.passive;
+        ASSERT_EQ(side.cm.disconnect(side.id), 0);
+        EXPECT_EQ(side.cm.disconnect(side.id), 0) << "harmless";
+        ASSERT_TRUE(pair.take(pair.passive));
+        const auto order = side.context.next_order();
+        ASSERT_TRUE(order);
+        EXPECT_EQ(order->type, unsigned{SWRNIC_DOWN_QP_DISCONNECT});
+        EXPECT_EQ(order->qpn, side.qp.qpn);
+        EXPECT_FALSE(side.context.next_order(0)) << "once";
+        if (gets_ready) {
+            ASSERT_EQ(side.context.report(SWRNIC_UP_QP_READY, side.qp.qpn), 0);
+        }
+        ASSERT_EQ(side.context.report(SWRNIC_UP_QP_CLOSED, side.qp.qpn), 0);
+        for (const std::uint32_t type : {kEstablished, kDisconnected}) {
+            const auto event = side.cm.event();
+            ASSERT_TRUE(event);
+            EXPECT_EQ(event->event, type);
+        }
+    }
+}
+
 TEST(Connect, DestroyingAnEstablishedIdAbortsTheStream) {
     JoinedPair pair;
     ASSERT_TRUE(pair.ready() && pair.establish());
@@ -391,8 +418,109 @@ TEST(Connect, ListenerPortIsFreeForTheNextWhileConnectionsLive) {
     EXPECT_EQ(pair.passive.cm.bind(next, reinterpret_cast<const sockaddr*>(&same), sizeof(same)), 0);
     EXPECT_EQ(pair.passive.cm.listen(next), 0) << "perftest listens twice on its port";
     const std::uint32_t third = pair.passive.cm.create_id(6);
-    const int bound = pair.passive.cm.bind(third, reinterpret_cast<const sockaddr*>(&same), sizeof(same));
-    EXPECT_EQ(bound == 0 ? pair.passive.cm.listen(third) : bound, EADDRINUSE);
+    EXPECT_EQ(pair.passive.cm.bind(third, reinterpret_cast<const sockaddr*>(&same), sizeof(same)), EADDRINUSE);
+}
+
+int tos_of(int fd, int level = IPPROTO_IP, int name = IP_TOS) {
+    int tos = -1;
+    socklen_t size = sizeof(tos);
+    return getsockopt(fd, level, name, &tos, &size) == 0 ? tos : -1;
+}
+
+// perftest sets it when the address is resolved, and the stand-in has a socket by then.
+TEST(Connect, TypeOfServiceHoldsHoweverLateItIsSet) {
+    const std::uint8_t ours = 32, theirs = 64;
+    JoinedPair pair;
+    ASSERT_TRUE(pair.ready());
+    const std::uint32_t listener = pair.passive.cm.create_id(2);
+    const sockaddr_in any = loopback();
+    ASSERT_EQ(pair.passive.cm.bind(listener, reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
+    ASSERT_EQ(pair.passive.cm.set_option(listener, RDMA_OPTION_ID_TOS, theirs), 0);
+    ASSERT_EQ(pair.passive.cm.listen(listener), 0);
+    rdma_ucm_query_addr_resp at{};
+    ASSERT_EQ(pair.passive.cm.query_addr(listener, at), 0);
+    sockaddr_in there{};
+    std::memcpy(&there, &at.src_addr, sizeof(there));
+    pair.active.id = pair.active.cm.create_id(JoinedPair::kActiveUid);
+    ASSERT_TRUE(pair.active.cm.resolve_to_loopback(pair.active.id, ntohs(there.sin_port)));
+    ASSERT_EQ(pair.active.cm.set_option(pair.active.id, RDMA_OPTION_ID_TOS, ours), 0);
+    ASSERT_TRUE(pair.establish());
+    EXPECT_EQ(tos_of(pair.active.stream.get()), 32);
+    EXPECT_EQ(tos_of(pair.passive.stream.get()), 64) << "what a listener accepts has its";
+}
+
+class Ports : public testing::Test {
+  protected:
+    std::uint32_t id() const { return cm.create_id(1); }
+    int bind(std::uint32_t id, std::uint16_t port) const {
+        const sockaddr_in at = loopback(port);
+        return cm.bind(id, reinterpret_cast<const sockaddr*>(&at), sizeof(at));
+    }
+    std::uint16_t port_of(std::uint32_t id) const {
+        rdma_ucm_query_addr_resp at{};
+        sockaddr_in in{};
+        if (cm.query_addr(id, at) == 0) std::memcpy(&in, &at.src_addr, sizeof(in));
+        return ntohs(in.sin_port);
+    }
+    const Cm cm;
+};
+
+TEST_F(Ports, BelongToTheFirstThatBinds) {
+    const std::uint32_t first = id(), second = id(), client = id();
+    ASSERT_EQ(bind(first, 0), 0);
+    EXPECT_EQ(bind(second, port_of(first)), EADDRINUSE);
+    EXPECT_EQ(cm.set_option(second, RDMA_OPTION_ID_REUSEADDR, 1u), 0);
+    EXPECT_EQ(bind(second, port_of(first)), EADDRINUSE) << "the first did not agree";
+    EXPECT_EQ(cm.listen(first), 0);
+    EXPECT_EQ(bind(second, port_of(first)), EADDRINUSE);
+    ASSERT_TRUE(cm.resolve_to_loopback(client, port_of(first)));
+    EXPECT_EQ(bind(second, port_of(client)), EADDRINUSE) << "a resolved address has a port too";
+}
+
+TEST_F(Ports, AreSharedByThoseWhoAllAgreeUntilOneListens) {
+    const std::uint32_t first = id(), third = id();
+    std::uint32_t second = id();
+    ASSERT_EQ(cm.set_option(first, RDMA_OPTION_ID_REUSEADDR, 1u), 0);
+    ASSERT_EQ(bind(first, 0), 0);
+    ASSERT_EQ(cm.set_option(second, RDMA_OPTION_ID_REUSEADDR, 1u), 0);
+    EXPECT_EQ(bind(second, port_of(first)), 0);
+    EXPECT_EQ(bind(third, port_of(first)), EADDRINUSE);
+    EXPECT_EQ(cm.set_option(second, RDMA_OPTION_ID_REUSEADDR, 0u), EINVAL) << "too late";
+    EXPECT_EQ(cm.listen(first), EADDRINUSE) << "a listener is alone";
+    ASSERT_EQ(cm.destroy_id(second), 0);
+    EXPECT_EQ(cm.listen(first), 0);
+    second = id();
+    ASSERT_EQ(cm.set_option(second, RDMA_OPTION_ID_REUSEADDR, 1u), 0);
+    EXPECT_EQ(bind(second, port_of(first)), EADDRINUSE);
+    EXPECT_EQ(cm.set_option(first, RDMA_OPTION_ID_REUSEADDR, 1u), EINVAL) << "it listens";
+}
+
+TEST_F(Ports, MayBeSharedAfterTheBind) {
+    const std::uint32_t first = id(), second = id();
+    ASSERT_EQ(bind(first, 0), 0);
+    ASSERT_EQ(cm.set_option(first, RDMA_OPTION_ID_REUSEADDR, 1u), 0);
+    ASSERT_EQ(cm.set_option(second, RDMA_OPTION_ID_REUSEADDR, 1u), 0);
+    EXPECT_EQ(bind(second, port_of(first)), 0);
+}
+
+TEST_F(Ports, OfOneFamilyAloneThoughThatIsSaidAfterTheBind) {
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    for (const bool only : {false, true}) {
+        const std::uint32_t server = id(), late = id();
+        ASSERT_EQ(cm.bind(server, reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
+        const std::uint16_t port = port_of(server);
+        if (only) {
+            ASSERT_EQ(cm.set_option(server, RDMA_OPTION_ID_AFONLY, 1u), 0);
+        }
+        EXPECT_EQ(port_of(server), port);
+        ASSERT_EQ(cm.listen(server), 0);
+        const Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const sockaddr_in to = loopback(port);
+        EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), only ? -1 : 0);
+        EXPECT_EQ(bind(late, port), only ? 0 : EADDRINUSE);
+        EXPECT_EQ(cm.set_option(server, RDMA_OPTION_ID_AFONLY, 1u), EINVAL) << "it listens";
+    }
 }
 
 }  // namespace

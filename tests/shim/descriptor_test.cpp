@@ -4,11 +4,14 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "deallocations.h"
 #include "raw.h"
 
 namespace swrnic::test {
@@ -195,6 +198,125 @@ TEST(Descriptors, EpollSeesEvents) {
     EXPECT_EQ(epoll_wait(epoll.get(), &watch, 1, 1000), 1);
     ASSERT_TRUE(cm.event());
     EXPECT_EQ(epoll_wait(epoll.get(), &watch, 1, 0), 0);
+}
+
+bool is_open(int fd) {
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+// What a provider has told of, and programs that close everything do not mean.
+class KeptDescriptors : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_TRUE(context.ok()); }
+    int keep(int fd, std::uint32_t aux = 1) const {
+        return context.report(SWRNIC_UP_KEEP, static_cast<std::uint32_t>(fd), aux);
+    }
+    // A new one with this number or a higher.
+    static Fd event_at(int from) {
+        const Fd low(eventfd(0, EFD_CLOEXEC));
+        return Fd(fcntl(low.get(), F_DUPFD_CLOEXEC, from));
+    }
+    Context context;
+};
+
+TEST_F(KeptDescriptors, AreNotClosed) {
+    Fd ours = event_at(900);
+    const Fd before = event_at(890), behind = event_at(ours.get() + 1);
+    ASSERT_EQ(keep(ours.get()), 0);
+    EXPECT_EQ(close(ours.get()), -1);
+    EXPECT_EQ(errno, EBADF);
+    EXPECT_EQ(dup2(before.get(), ours.get()), -1);
+    EXPECT_EQ(errno, EBUSY);
+    EXPECT_EQ(dup3(before.get(), ours.get(), O_CLOEXEC), -1);
+    EXPECT_EQ(errno, EBUSY);
+    ASSERT_EQ(close_range(890, 1000, 0), 0);
+    EXPECT_TRUE(is_open(ours.get()));
+    EXPECT_FALSE(is_open(before.get()));
+    EXPECT_FALSE(is_open(behind.get()));
+    EXPECT_GE(event_at(ours.get() + 1).release(), 0);
+    closefrom(890);
+    EXPECT_TRUE(is_open(ours.get()));
+    EXPECT_FALSE(is_open(ours.get() + 1));
+    ASSERT_EQ(keep(ours.get(), 0), 0);
+    ASSERT_EQ(close_range(890, 1000, 0), 0);
+    EXPECT_FALSE(is_open(ours.release()));
+}
+
+TEST_F(KeptDescriptors, EndWithTheEventFile) {
+    Fd ours = event_at(900);
+    ASSERT_EQ(keep(ours.get()), 0);
+    ASSERT_EQ(keep(context.events.get()), 0);
+    EXPECT_EQ(close(context.events.get()), -1) << "it keeps itself";
+    context.cmd.reset();
+    EXPECT_EQ(close(ours.get()), -1) << "its provider has yet to hear of it";
+    EXPECT_EQ(keep(context.events.get(), 0), 0) << "after the device has gone";
+    context.events.reset();
+    EXPECT_EQ(close(ours.release()), 0);
+}
+
+TEST_F(KeptDescriptors, AreTheProvidersOwn) {
+    const Context other;
+    const Fd ours = event_at(900);
+    EXPECT_EQ(keep(ours.get(), 0), EINVAL) << "never was";
+    EXPECT_EQ(keep(ours.get(), 2), EINVAL);
+    EXPECT_EQ(keep(other.cmd.get()), EINVAL) << "a file of the program's";
+    EXPECT_EQ(keep(-1), EINVAL);
+    std::vector<Fd> many;
+    int error = 0;
+    for (int i = 0; i < 100 && error == 0; ++i) {
+        many.push_back(event_at(900));
+        error = keep(many.back().get());
+    }
+    EXPECT_EQ(error, EINVAL) << "there is an end";
+    context.events.reset();
+}
+
+// A socket is closed by its owner without a word, and the number is anybody's.
+TEST_F(KeptDescriptors, AreKnownAgainByWhatTheyAre) {
+    const Fd socket_of_before(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Fd number(fcntl(socket_of_before.get(), F_DUPFD_CLOEXEC, 900));
+    ASSERT_EQ(keep(number.get()), 0);
+    ASSERT_EQ(syscall(SYS_close, number.get()), 0);
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    const Fd in(ends[0]), out(ends[1]);
+    ASSERT_EQ(syscall(SYS_dup2, out.get(), number.get()), number.get());
+    // A signal handler may close, and a sanitizer does while it writes a report and its allocator rests.
+    const unsigned before = deallocations;
+    EXPECT_EQ(close(number.release()), 0);
+    EXPECT_EQ(deallocations, before);
+}
+
+TEST_F(KeptDescriptors, AreClosedInAChildThatSharesOurMemory) {
+    const Fd ours = event_at(900);
+    ASSERT_EQ(keep(ours.get()), 0);
+    const pid_t child = vfork();
+    if (child == 0) _exit(close(ours.get()) == 0 ? 0 : 1);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(is_open(ours.get()));
+    ASSERT_EQ(keep(ours.get(), 0), 0);
+}
+
+// The thread that accepts and connects works on, whatever the program closes.
+TEST(Descriptors, ANewChannelWorksAfterEverythingWasClosed) {
+    Cm cm;
+    const std::uint16_t port = cm.listen_on_loopback(cm.create_id(1));
+    ASSERT_EQ(close_range(3, ~0u, 0), 0);
+    cm.fd.release();
+    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in to = loopback(port);
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), -1) << "its listener has gone";
+    const Cm next;
+    const std::uint32_t listener = next.create_id(2);
+    const std::uint16_t new_port = next.listen_on_loopback(listener);
+    const Fd peer = raw_client(new_port);
+    const std::string request = mpa_request(0x40, 1, 0, "");
+    ASSERT_EQ(send(peer.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+    const auto event = next.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kConnectRequest);
 }
 
 TEST(Descriptors, VforkBeforeTheDeviceIsFirstOpened) {

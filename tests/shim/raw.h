@@ -121,6 +121,16 @@ class Cm {
                std::uint8_t ird = 1, std::uint8_t ord = 1) const;
     int reject(std::uint32_t id, std::string_view private_data) const;
     int disconnect(std::uint32_t id) const;
+    template <typename Value>
+    int set_option(std::uint32_t id, std::uint32_t name, const Value& value) const {
+        rdma_ucm_set_option set{};
+        set.optval = reinterpret_cast<std::uintptr_t>(&value);
+        set.id = id;
+        set.level = RDMA_OPTION_ID;
+        set.optname = name;
+        set.optlen = sizeof(value);
+        return command(RDMA_USER_CM_CMD_SET_OPTION, set);
+    }
     int query_addr(std::uint32_t id, rdma_ucm_query_addr_resp& out) const;
     int get_event(rdma_ucm_event_resp& event) const;                        // as the descriptor's flags say
     std::optional<rdma_ucm_event_resp> event(int timeout_ms = 3000) const;  // polls, then gets

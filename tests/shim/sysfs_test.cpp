@@ -125,11 +125,5 @@ TEST(Sysfs, StreamsOfTheStandardLibrary) {
     EXPECT_EQ(line, "4: RNIC");
 }
 
-TEST(Sysfs, NetlinkRdmaIsAbsent) {
-    EXPECT_EQ(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 20), -1);
-    EXPECT_EQ(errno, EPROTONOSUPPORT);
-    EXPECT_GE(Fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)).get(), 0) << "other netlink families are not ours";
-}
-
 }  // namespace
 }  // namespace swrnic::test

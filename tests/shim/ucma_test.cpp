@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // rdma_cm commands: framing, ids, addresses, events.
 #include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "raw.h"
@@ -41,6 +46,19 @@ TEST(Ucma, AfIbProbeSucceeds) {
     EXPECT_EQ(cm.destroy_id(id), 0);
 }
 
+TEST(Ucma, NobodyWaitsForDatagrams) {
+    const Cm cm;
+    for (const std::uint16_t space : {RDMA_PS_UDP, RDMA_PS_IPOIB}) {
+        const std::uint32_t unbound = cm.create_id(1, space), bound = cm.create_id(2, space);
+        const sockaddr_in local = loopback();
+        EXPECT_EQ(cm.bind(bound, reinterpret_cast<const sockaddr*>(&local), sizeof(local)), 0);
+        EXPECT_EQ(cm.listen(bound), EOPNOTSUPP);
+        EXPECT_EQ(cm.listen(unbound), EOPNOTSUPP);
+        EXPECT_EQ(cm.destroy_id(bound), 0);
+        EXPECT_EQ(cm.destroy_id(unbound), 0);
+    }
+}
+
 TEST(Ucma, AnyAddressNamesNoDevice) {
     const Cm cm;
     const std::uint32_t id = cm.create_id(1);
@@ -50,13 +68,74 @@ TEST(Ucma, AnyAddressNamesNoDevice) {
     rdma_ucm_query_addr_resp out{};
     ASSERT_EQ(cm.query_addr(id, out), 0);
     EXPECT_EQ(out.node_guid, 0u);
-    const std::uint32_t other = cm.create_id(2);
-    const sockaddr_in local = loopback();
-    ASSERT_EQ(cm.bind(other, reinterpret_cast<const sockaddr*>(&local), sizeof(local)), 0);
-    ASSERT_EQ(cm.query_addr(other, out), 0);
-    EXPECT_NE(out.node_guid, 0u);
-    EXPECT_EQ(out.port_num, 1);
-    EXPECT_EQ(out.src_size, sizeof(sockaddr_in));
+}
+
+// The device's GUID as an id that is bound to this address shows it; 0: it names none.
+template <typename Sockaddr>
+std::uint64_t guid_behind(const Cm& cm, const Sockaddr& address) {
+    const std::uint32_t id = cm.create_id(2);
+    rdma_ucm_query_addr_resp out{};
+    EXPECT_EQ(cm.bind(id, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(cm.query_addr(id, out), 0);
+    EXPECT_EQ(out.port_num, out.node_guid != 0 ? 1 : 0);
+    EXPECT_EQ(out.src_size, sizeof(address));
+    return out.node_guid;
+}
+
+// 203.0.113.1 on a new interface of this network namespace, through the control of a socket of any kind.
+bool add_interface() {
+    const Fd tun(open("/dev/net/tun", O_RDWR | O_CLOEXEC));
+    const Fd control(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq request{};
+    request.ifr_flags = IFF_TUN | IFF_NO_PI;
+    if (ioctl(tun.get(), TUNSETIFF, &request) != 0 || ioctl(tun.get(), TUNSETPERSIST, 1) != 0) return false;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(0xcb007101);
+    std::memcpy(&request.ifr_addr, &address, sizeof(address));
+    if (ioctl(control.get(), SIOCSIFADDR, &request) != 0) return false;
+    request.ifr_flags = IFF_UP;
+    return ioctl(control.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+bool raise_loopback() {
+    const Fd control(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
+    request.ifr_flags = IFF_UP;
+    return ioctl(control.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+// As with the kernel's rdma_cm, so that nobody offers it to peers elsewhere; but where there is nothing else, it is the
+// device's address.
+TEST(Ucma, LoopbackNamesTheDeviceWhereNothingElseDoes) {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer ends a process that starts threads after a fork";
+#endif
+    constexpr int kSkipped = 77;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWNET) != 0 || !raise_loopback()) _exit(kSkipped);
+        const Cm cm;
+        const sockaddr_in v4 = loopback();
+        sockaddr_in other{};
+        other.sin_family = AF_INET;
+        other.sin_addr.s_addr = htonl(0xcb007101);
+        if (guid_behind(cm, v4) == 0) _exit(1);
+        if (!add_interface()) _exit(kSkipped);
+        if (guid_behind(cm, v4) != 0) _exit(2);
+        if (guid_behind(cm, other) == 0) _exit(3);
+        const std::uint32_t client = cm.create_id(3);
+        rdma_ucm_query_addr_resp out{};
+        if (!cm.resolve_to_loopback(client, cm.listen_on_loopback(cm.create_id(4)))) _exit(4);
+        if (cm.query_addr(client, out) != 0 || out.node_guid == 0) _exit(5);
+        _exit(testing::Test::HasFailure() ? 6 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "no network namespaces or TUN devices here";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Ucma, LegacyCommands) {

@@ -59,6 +59,7 @@ class ServerTest : public testing::Test {
             servers[i] = Server::create({}, "swr" + std::to_string(i), kernels[i]->event_fd,
                                         std::make_unique<FakeCalls>(*kernels[i]), gone_fd);
             ASSERT_NE(servers[i], nullptr);
+            servers[i]->start();
         }
     }
     void TearDown() override {

@@ -157,6 +157,19 @@ TEST_F(SharedQueueEvents, srq_limit_reached) {
     EXPECT_TRUE(comes(IBV_EVENT_SRQ_LIMIT_REACHED, server_.srq));
 }
 
+TEST_F(SharedQueueEvents, srq_limit_reached_at_arming) {
+    receive_shared();
+    ibv_srq_attr attr{.max_wr = 0, .max_sge = 0, .srq_limit = 1};
+    ASSERT_EQ(ibv_modify_srq(server_.srq, &attr, IBV_SRQ_LIMIT), 0);
+    ASSERT_EQ(ibv_query_srq(server_.srq, &attr), 0);
+    EXPECT_EQ(attr.srq_limit, 1u);
+    attr.srq_limit = 2;
+    ASSERT_EQ(ibv_modify_srq(server_.srq, &attr, IBV_SRQ_LIMIT), 0);
+    EXPECT_TRUE(comes(IBV_EVENT_SRQ_LIMIT_REACHED, server_.srq)) << "though nobody takes a receive";
+    ASSERT_EQ(ibv_query_srq(server_.srq, &attr), 0);
+    EXPECT_EQ(attr.srq_limit, 0u);
+}
+
 TEST_F(SharedQueueEvents, qp_last_wqe_reached) {
     receive_shared();
     ASSERT_EQ(modify(server_.qp(), IBV_QPS_ERR), 0);

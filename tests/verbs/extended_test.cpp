@@ -348,7 +348,10 @@ TEST_F(ExtendedAttributes, rereg_of_a_region) {
     EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ),
               0);
-    EXPECT_NE(mr->lkey, before.lkey);
+    EXPECT_EQ(mr->lkey, before.lkey) << "rights alone change no key";
+    EXPECT_EQ(mr->rkey, before.rkey);
+    EXPECT_NE(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_ON_DEMAND), 0);
+    EXPECT_EQ(errno, EOPNOTSUPP);
     const PdPtr other(ibv_alloc_pd(context_.get()));
     EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_PD, other.get(), nullptr, 0, 0), 0);
     EXPECT_EQ(mr->pd, other.get());

@@ -40,6 +40,8 @@ class PairTest : public testing::Test {
     // The server is about to call rdma_accept(), and it has returned.
     virtual void accepting() {}
     virtual void accepted() {}
+    // Both are told that they are connected before the test begins.
+    virtual bool is_established() const { return true; }
     // Its receives come from a shared queue.
     virtual bool shares(const Side&) const { return false; }
     ibv_pd* pd() const { return client_.id->pd; }

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "pair.h"
 
@@ -293,9 +295,9 @@ TEST_F(Post, after_disconnect_all_is_flushed) {  // VERBS-23, 56
     EXPECT_EQ(next(client_.send_cq).status, IBV_WC_WR_FLUSH_ERR);
 }
 
-// As perftest's servers do where both sides send. The provider's thread is kept from the one processor of this test
-// meanwhile, and hears of the stream later.
-class PostOnceAccepted : public DataPairTest {
+// The provider's thread is kept from the one processor of this test when the server accepts, and hears of the stream
+// later.
+class OnceAccepted : public DataPairTest {
   protected:
     void SetUp() override {
         ASSERT_EQ(::sched_getaffinity(0, sizeof before_, &before_), 0);
@@ -319,12 +321,6 @@ class PostOnceAccepted : public DataPairTest {
             }
         }
     }
-    void accepted() override {
-        ibv_send_wr wr = send_wr(IBV_WR_SEND, nullptr, 0);
-        ibv_send_wr* bad = nullptr;
-        error_ = ibv_post_send(server_.qp(), &wr, &bad);
-    }
-    int error_ = -1;
 
   private:
     static int first_of(const cpu_set_t& set) {
@@ -336,9 +332,41 @@ class PostOnceAccepted : public DataPairTest {
     cpu_set_t before_{};
 };
 
+// As perftest's servers do where both sides send.
+class PostOnceAccepted : public OnceAccepted {
+  protected:
+    void accepted() override {
+        ibv_send_wr wr = send_wr(IBV_WR_SEND, nullptr, 0);
+        ibv_send_wr* bad = nullptr;
+        error_ = ibv_post_send(server_.qp(), &wr, &bad);
+    }
+    int error_ = -1;
+};
+
 TEST_F(PostOnceAccepted, is_taken) {
     EXPECT_EQ(error_, 0);
     EXPECT_EQ(state(server_.qp()), IBV_QPS_RTS);
+}
+
+// A server that thinks better of it.
+class DisconnectOnceAccepted : public OnceAccepted {
+  protected:
+    void accepted() override { error_ = rdma_disconnect(server_.id); }
+    bool is_established() const override { return false; }
+    int error_ = -1;
+};
+
+TEST_F(DisconnectOnceAccepted, ends_the_connection_on_both_sides) {
+    ASSERT_EQ(error_, 0);
+    std::map<rdma_cm_id*, std::vector<rdma_cm_event_type>> told;
+    for (int i = 0; i < 4 && !HasFailure(); ++i) {
+        rdma_cm_id* id = nullptr;
+        const rdma_cm_event_type event = wait_event(&id);
+        told[id].push_back(event);
+    }
+    const std::vector<rdma_cm_event_type> both{RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED};
+    EXPECT_EQ(told[server_.id], both);
+    EXPECT_EQ(told[client_.id], both);
 }
 
 }  // namespace

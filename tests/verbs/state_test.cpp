@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// modify_qp over all pairs of states (spec/verbs.md section 6).
+// modify_qp over all pairs of states (docs/spec/verbs.md section 6).
 #include <array>
 #include <cerrno>
 #include <functional>

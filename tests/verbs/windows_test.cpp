@@ -142,6 +142,18 @@ TEST_F(Windows, zero_based) {
     EXPECT_EQ(target_[300], 0);
 }
 
+TEST_F(Windows, a_right_to_local_writes_is_taken_and_means_nothing) {
+    ASSERT_EQ(bind(mw_->rkey, info(0, 8, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)), IBV_WC_SUCCESS);
+    ASSERT_EQ(transfer(IBV_WR_RDMA_WRITE, mw_->rkey, base(), 8), IBV_WC_SUCCESS);
+    ibv_mw* type_1 = ibv_alloc_mw(pd(), IBV_MW_TYPE_1);
+    ibv_mw_bind wish{
+        .wr_id = 1, .send_flags = IBV_SEND_SIGNALED, .bind_info = info(0, 8, kReadWrite | IBV_ACCESS_LOCAL_WRITE)};
+    ASSERT_EQ(ibv_bind_mw(server_.qp(), type_1, &wish), 0);
+    EXPECT_EQ(next(server_.send_cq).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(ibv_dealloc_mw(type_1), 0);
+    EXPECT_EQ(read(mw_->rkey, base(), 8), IBV_WC_REM_ACCESS_ERR);
+}
+
 TEST_F(Windows, local_invalidation_ends_it) {  // VERBS-35
     ASSERT_EQ(bind(mw_->rkey, info(0, 8)), IBV_WC_SUCCESS);
     ASSERT_EQ(read(mw_->rkey, base(), 8), IBV_WC_SUCCESS);
@@ -251,7 +263,7 @@ TEST_F(Windows, what_posting_refuses) {
     EXPECT_EQ(post_bind(type_1, type_1->rkey, info(0, 8)), EINVAL);
     EXPECT_EQ(post_bind(mw_, mw_->rkey ^ 0x100, info(0, 8)), EINVAL) << "another index";
     EXPECT_EQ(post_bind(mw_, mw_->rkey, info(0, 0)), EINVAL);
-    EXPECT_EQ(post_bind(mw_, mw_->rkey, info(0, 8, kReadWrite | IBV_ACCESS_LOCAL_WRITE)), EINVAL);
+    EXPECT_EQ(post_bind(mw_, mw_->rkey, info(0, 8, kReadWrite | IBV_ACCESS_MW_BIND)), EINVAL);
     ibv_mw_bind_info nothing = info(0, 8);
     nothing.mr = nullptr;
     EXPECT_EQ(post_bind(mw_, mw_->rkey, nothing), EINVAL);

@@ -154,7 +154,7 @@ TEST(Terminate, Deconstruct) {
 }
 
 TEST(Terminate, Construct) {
-    // mpa.md: Terminate 2/0/2 is not tied to a segment.
+    // docs/spec/mpa.md section 9: Terminate 2/0/2 is not tied to a segment.
     EXPECT_EQ(built(terminate_for(MpaError::kCrc), {}, 0), "41470000000000000002000000010000000020020000");
     // Too little of the offending segment at hand: nothing is quoted rather than something wrong.
     const Bytes stub = from_hex("c14000badbad00");

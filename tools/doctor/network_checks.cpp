@@ -23,6 +23,7 @@ namespace {
 struct Addresses {
     std::vector<std::string> v4;
     std::vector<std::string> v6;
+    bool beyond_loopback = false;
 };
 
 std::string text_of(const ifaddrs& entry) {
@@ -43,8 +44,10 @@ Addresses addresses() {
     const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, ::freeifaddrs};
     for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
         if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-        if (entry->ifa_addr->sa_family == AF_INET) found.v4.push_back(text_of(*entry));
-        if (entry->ifa_addr->sa_family == AF_INET6) found.v6.push_back(text_of(*entry));
+        const bool v4 = entry->ifa_addr->sa_family == AF_INET, v6 = entry->ifa_addr->sa_family == AF_INET6;
+        if (v4) found.v4.push_back(text_of(*entry));
+        if (v6) found.v6.push_back(text_of(*entry));
+        if ((v4 || v6) && (entry->ifa_flags & IFF_LOOPBACK) == 0) found.beyond_loopback = true;
     }
     return found;
 }
@@ -88,6 +91,10 @@ Findings check_network() {
         findings.push_back(note("no IPv6 address: IPv6 peers cannot be reached"));
     else
         findings.push_back(ok(fmt::format("IPv6: {}", fmt::join(found.v6, ", "))));
+    if (!found.beyond_loopback)
+        findings.push_back(note("no address but loopback's: libfabric and Open MPI leave those out, and find no device",
+                                "for them, give an interface an address of its own: ip link add dummy0 up type dummy, "
+                                "ip address add 192.0.2.1/24 dev dummy0"));
     findings.push_back(check_listener());
     findings.push_back(
         ok(fmt::format("TCP: congestion control {}; buffers (min default max) send {}, receive {}",

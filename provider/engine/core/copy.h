@@ -1,37 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Copies of payload.
+// Copies of payload, from and to memory that a program has registered. The program may have unmapped that memory since,
+// or protected it, and its peer chooses the moment: a fault in such a copy ends the stream and not the process.
 #pragma once
 
 #include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #include <cstring>
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_read_range(void* from, unsigned long length);
+extern "C" void __tsan_write_range(void* to, unsigned long length);
+#endif
 
 namespace swrnic::engine {
 
-// From somewhat more than this on, the C library copies by `rep movsb` where the processor says that it is fast. On AMD
-// Zen 3 it is fifteen times as slow where the target lies 1 to 31 octets ahead of the source, taken modulo a page; with
-// headers between payloads each distance comes up in its turn.
-inline constexpr std::size_t kCopiedByVectors = 2048;
-
-// As memcpy, for sizes of which the compiler must not know that they are small: it would make a `rep movs` of its own.
-inline void copy_piece(std::byte* to, const std::byte* from, std::size_t length) {
-    asm("" : "+r"(length));
-    std::memcpy(to, from, length);
+extern "C" {
+// Use copy_octets(). On x86-64 who meets a fault between its beginning and its end may go on at `failed`, where it
+// returns false; on other processors it is memcpy, and there are no such places.
+bool swrnic_copy(std::byte* to, const std::byte* from, std::size_t length);
+extern const char swrnic_copy_end[], swrnic_copy_failed[];
 }
 
-[[gnu::noinline]] inline void copy_pieces(std::byte* to, const std::byte* from, std::size_t length) {
-    for (; length > kCopiedByVectors; length -= kCopiedByVectors) {
-        copy_piece(to, from, kCopiedByVectors);
-        to += kCopiedByVectors;
-        from += kCopiedByVectors;
-    }
-    copy_piece(to, from, length);
-}
-
-// As memcpy.
-inline void copy_octets(std::byte* to, const std::byte* from, std::size_t length) {
-    if (length > kCopiedByVectors) [[unlikely]]
-        return copy_pieces(to, from, length);
-    copy_piece(to, from, length);
+// As memcpy. False: part of the memory cannot be read or written; how much was copied is not known.
+[[nodiscard]] inline bool copy_octets(std::byte* to, const std::byte* from, std::size_t length) {
+#if defined(__SANITIZE_ADDRESS__)
+    // memcpy reports what is wrong with them.
+    if (__asan_region_is_poisoned(to, length) != nullptr ||
+        __asan_region_is_poisoned(const_cast<std::byte*>(from), length) != nullptr)
+        std::memcpy(to, from, length);
+#endif
+#if defined(__SANITIZE_THREAD__)
+    __tsan_read_range(const_cast<std::byte*>(from), length);
+    __tsan_write_range(to, length);
+#endif
+    return swrnic_copy(to, from, length);
 }
 
 }  // namespace swrnic::engine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Locks that a callee can prove: a function that needs one takes the guard as a parameter.
-// Order: RX, TX, then the leaves (send queue, receive queue, fault), then CQ. RX never waits for TX while it holds a
-// leaf.
+// Order: RX, TX, then the leaves (send queue, receive queue, completions that wait, fault), then CQ. RX never waits for
+// TX while it holds a leaf.
 #pragma once
 
 #include <atomic>

@@ -8,7 +8,7 @@
 namespace swrnic::engine {
 
 // Open addressing over the index, which is random already. Readers probe while a writer works: a slot goes from empty
-// to a region to the tombstone and never back, and growing makes a new array.
+// to a region, maybe to another of the same STag, to the tombstone and never back, and growing makes a new array.
 struct MemoryTable::Slots {
     explicit Slots(std::size_t capacity) : mask(capacity - 1), entries(capacity) {}
     std::size_t mask;
@@ -116,28 +116,57 @@ bool MemoryTable::remove_window(std::uint32_t stag) {
     return take_out(stag, true);
 }
 
+// Under writers_. Null: no such region or window.
+std::atomic<MemoryTable::Region*>* MemoryTable::slot_of(std::uint32_t stag, bool window) {
+    Slots* slots = slots_.load();
+    for (std::size_t i = stag >> 8;; ++i) {
+        std::atomic<Region*>& entry = slots->entries[i & slots->mask];
+        Region* region = entry.load();
+        if (region == nullptr) return nullptr;
+        if (region == tombstone<Region>() || region->stag >> 8 != stag >> 8) continue;
+        return region->window.has_value() == window && (window || region->stag == stag) ? &entry : nullptr;
+    }
+}
+
 bool MemoryTable::take_out(std::uint32_t stag, bool window) {
     std::unique_ptr<Region> dead;
     std::vector<WindowBindingPtr> buried;
     {
         const std::lock_guard hold(writers_);
-        Slots* slots = slots_.load();
-        for (std::size_t i = stag >> 8;; ++i) {
-            std::atomic<Region*>& entry = slots->entries[i & slots->mask];
-            Region* region = entry.load();
-            if (region == nullptr) return false;
-            if (region == tombstone<Region>() || region->stag >> 8 != stag >> 8) continue;
-            if (region->window.has_value() != window || (!window && region->stag != stag)) return false;
-            const std::lock_guard hold_bindings(binders_);
-            if (region->windows != 0) return false;
-            region->gone = true;
-            unbind(*region);
-            buried.swap(buried_);
-            dead.reset(region);
-            entry.store(tombstone<Region>(), std::memory_order_seq_cst);
-            --live_;
-            break;
-        }
+        std::atomic<Region*>* entry = slot_of(stag, window);
+        if (entry == nullptr) return false;
+        const std::lock_guard hold_bindings(binders_);
+        Region* region = entry->load();
+        if (region->windows != 0) return false;
+        region->gone = true;
+        unbind(*region);
+        buried.swap(buried_);
+        dead.reset(region);
+        entry->store(tombstone<Region>(), std::memory_order_seq_cst);
+        --live_;
+    }
+    passes_.synchronize();
+    return true;
+}
+
+bool MemoryTable::change_access(std::uint32_t stag, std::uint32_t access_flags) {
+    auto fresh = std::make_unique<Region>();
+    std::unique_ptr<Region> dead;
+    {
+        const std::lock_guard hold(writers_);
+        std::atomic<Region*>* entry = slot_of(stag, false);
+        if (entry == nullptr) return false;
+        const std::lock_guard hold_bindings(binders_);
+        Region* region = entry->load();
+        if (region->windows != 0) return false;
+        region->gone = true;
+        fresh->stag = region->stag;
+        fresh->pd = region->pd;
+        fresh->span = region->span;
+        fresh->span.access = access_flags;
+        fresh->remote_valid = (access_flags & kRemoteAccess) != 0;
+        dead.reset(region);
+        entry->store(fresh.release(), std::memory_order_seq_cst);
     }
     passes_.synchronize();
     return true;

@@ -43,6 +43,9 @@ class MemoryTable {
     // Dead at once; returns after the passes that may have looked it up. False: no such STag, or windows are bound to
     // it. Not from inside a pass.
     bool remove(std::uint32_t stag);
+    // The rights of a region, under the STag that it has; a remote use that was invalidated is granted anew. Otherwise
+    // as remove(). May throw std::bad_alloc, and then nothing has changed.
+    bool change_access(std::uint32_t stag, std::uint32_t access_flags);
 
     // A window, bound to nothing. Its STag's index stays, the key is chosen anew with each binding; 0 when the table is
     // full.
@@ -88,6 +91,7 @@ class MemoryTable {
     Region* find(std::uint32_t stag) const;
     std::uint32_t insert(std::unique_ptr<Region> region);
     bool take_out(std::uint32_t stag, bool window);
+    std::atomic<Region*>* slot_of(std::uint32_t stag, bool window);
     static void unbind(Region& window);
     static bool may_bind(const Region* region, std::uint32_t pd, std::uint64_t addr, const BindWr& wish);
     MemoryError invalidate_window(Region& window, std::uint32_t pd, std::uint32_t stag, std::uint32_t qpn);

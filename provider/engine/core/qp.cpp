@@ -49,6 +49,7 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
       memory_(memory),
       random_(random),
       sq_(init.max_send_wr, send_room(init)),
+      receive_completions_(*init.recv_cq),
       tx_(*this),
       rq_(init.srq == nullptr ? init.max_recv_wr : 1,
           (init.srq == nullptr ? init.max_recv_sge : init.srq->max_sge()) * sizeof(Sge)),
@@ -58,7 +59,7 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
 // -------------------------------------------------------------------------------------------------------------
 
 PostResult Qp::check(const SendWr& wr) const {
-    // VERBS section 6: not before the stream is there; at its end and after it what is posted is flushed.
+    // docs/spec/verbs.md section 6: not before the stream is there; at its end and after it what is posted is flushed.
     if (state() < QpState::kRts) return PostResult::kBadState;
     const bool is_inline = (wr.flags & send_flag::kInline) != 0;
     const bool is_read = wr.opcode == WrOpcode::kRead;
@@ -219,6 +220,13 @@ Rx::Status Qp::receive(const RxGuard& guard, Pass& pass) {
     }
 }
 
+bool Qp::settle_receives(const RxGuard&, Pass& pass) {
+    if (!receive_completions_.any_waits()) [[likely]]
+        return true;
+    if (!receive_completions_.publish(pass)) lose_completion();
+    return !receive_completions_.waits_for_passes();
+}
+
 Tx::Status Qp::transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail) {
     if (!transport_) return Tx::Status::kIdle;
     try {
@@ -251,6 +259,7 @@ MemoryError Qp::check_read_source(const wire::ReadRequest& request) const {
 std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, CloseReason reason) {
     if (!connected_) return nullptr;
     retire(pass);  // what is done is done
+    if (!receive_completions_.end(pass)) lose_completion();
     apply(QpEvent::kEnded);
     connected_.store(false, std::memory_order_release);
     const Fault* fault = has_fault() ? fault_.get() : nullptr;
@@ -365,7 +374,7 @@ std::optional<std::uint64_t> Qp::sent_request(std::span<const std::byte> ddp_hea
     return std::nullopt;
 }
 
-// The CQ overflowed (VERBS section 6): only the streams whose completions are lost end (SEC-27).
+// The CQ overflowed (docs/spec/verbs.md section 6): only the streams whose completions are lost end (SEC-27).
 void Qp::lose_completion() {
     raise(Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal));
 }

@@ -19,6 +19,7 @@
 #include "engine/core/memory.h"
 #include "engine/core/qp_state.h"
 #include "engine/core/queues.h"
+#include "engine/core/receive_completions.h"
 #include "engine/core/rx.h"
 #include "engine/core/srq.h"
 #include "engine/core/transport.h"
@@ -76,6 +77,8 @@ class Qp {
     bool start(const RxGuard& rx, const TxGuard& tx, const StreamParameters& parameters,
                std::unique_ptr<Transport>& transport);
     Rx::Status receive(const RxGuard& guard, Pass& pass);
+    // False: a completion of a receive waits for passes of others. Nothing is to be received before.
+    bool settle_receives(const RxGuard& guard, Pass& pass);
     // What was received since the last time gives the sender something to do.
     bool take_wake(const RxGuard&) { return std::exchange(wakes_sender_, false); }
     Tx::Status transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail = Tx::Tail::kSend);
@@ -164,7 +167,8 @@ class Qp {
     TxLock tx_lock_;
     std::atomic<std::uint64_t> sent_{0};   // TX: requests before this index are with TCP as a whole
     std::atomic<std::uint64_t> begun_{0};  // TX: and before this one in part
-    Mutex retire_;                         // leaf: held while completions are made
+    ReceiveCompletions receive_completions_;
+    Mutex retire_;  // leaf: held while completions are made
     Tx tx_;
 
     alignas(kCacheLine) Mutex recv_posters_;  // leaf: held while a WQE is written

@@ -30,7 +30,7 @@ void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool byp
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
-    stalled_ = large_ = false;
+    stalled_ = large_ = copies_ = false;
     last_ = true;
     recent_large_ = 0;
     phase_ = Phase::kHeader;
@@ -102,7 +102,7 @@ Rx::Status Rx::resume(Pass& pass) {
         segment_of_frame(waiting.octets(), pass);
         if (!stalled_) taken = consume_frames(rest.octets(), pass);
     } else {
-        header_complete(header_have_);
+        take_up(header_have_);
         if (!stalled_) taken = consume_direct(rest.octets(), pass);
     }
     if (stalled_) carry_.append(rest.octets().subspan(taken));
@@ -158,7 +158,7 @@ Rx::Status Rx::step_direct(Pass& pass) {
     std::uint32_t direct = 0;
     Foreseen next;
     std::size_t between = staging.size();
-    if (phase_ == Phase::kPayload && (large_ || largest_follows()) && target_ != Target::kNothing) {
+    if (phase_ == Phase::kPayload && !copies_ && (large_ || largest_follows()) && target_ != Target::kNothing) {
         const SliceResult target = slices(io.data(), offset_, payload_left_);
         if (target.error != MemoryError::kNone) {
             sink_lost();
@@ -182,8 +182,12 @@ Rx::Status Rx::step_direct(Pass& pass) {
     }
 
     const IoResult result = read(io.data(), count);
-    // Staging is never at fault. Octets may be lost with it, so that not even a Terminate can follow.
-    if (result.status == IoStatus::kFault) sink_lost();
+    // Nothing was taken from the stream. The kernel asks no handler of the program's whether it lifts a protection; a
+    // copy does, and finds out which message it is that has lost its memory.
+    if (result.status == IoStatus::kFault) {
+        if (!std::exchange(copies_, true)) return Status::kMoved;
+        sink_lost();  // staging is never at fault
+    }
     if (result.status != IoStatus::kOk) return ended(result.status);
     const std::size_t to_place = std::min<std::size_t>(result.count, direct);
     if (to_place != 0) placed(static_cast<std::uint32_t>(to_place));
@@ -208,7 +212,7 @@ void Rx::take_foreseen(const Foreseen& next, std::size_t size, std::span<std::by
         std::size_t at = 0;
         for (const IoSlice& slice : next.slices) {
             const std::size_t part = std::min(slice.length, ahead - at);
-            copy_octets(back.data() + at, slice.base, part);
+            if (!copy_octets(back.data() + at, slice.base, part)) return sink_lost();
             at += part;
         }
         consume_staging(back, pass);
@@ -286,12 +290,18 @@ std::size_t Rx::take_header(std::span<const std::byte> octets) {
 }
 
 void Rx::header_complete(std::size_t length) {
-    const Header header(header_.data() + wire::kFpduHeaderLen, length - wire::kFpduHeaderLen);
+    const std::size_t header = length - wire::kFpduHeaderLen;
     ulpdu_len_ = wire::load_be16(header_.data());
-    payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(std::min<std::size_t>(header.size(), ulpdu_len_));
+    payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(std::min<std::size_t>(header, ulpdu_len_));
     trailer_left_ = static_cast<std::uint32_t>(wire::pad_len(ulpdu_len_) + wire::kCrcLen);
     note_size(payload_left_);
-    switch (begin_segment(header)) {
+    copies_ = false;
+    take_up(length);
+}
+
+// The segment whose header is there; again, if it has stalled.
+void Rx::take_up(std::size_t length) {
+    switch (begin_segment(Header(header_.data() + wire::kFpduHeaderLen, length - wire::kFpduHeaderLen))) {
         case Verdict::kAccept:
             phase_ = payload_left_ != 0 ? Phase::kPayload : Phase::kTrailer;
             break;

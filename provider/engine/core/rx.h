@@ -86,6 +86,7 @@ class Rx {
     std::size_t take_header(std::span<const std::byte> octets);
     std::size_t header_want() const;
     void header_complete(std::size_t length);
+    void take_up(std::size_t length);
     Status step_frames(Pass& pass);
     Status step_unread(std::size_t size, Pass& pass);
     bool can_go_unread();
@@ -131,6 +132,7 @@ class Rx {
     void end_segment(Pass& pass);
     void count_segment();
     void deliver_send(Pass& pass);
+    [[gnu::noinline]] bool complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass);
     void deliver_read(Pass& pass);
     Fault terminate_meaning(Header header);
     void release_fence(Pass& pass);
@@ -149,6 +151,7 @@ class Rx {
     bool stalled_ = false;
     std::uint64_t stalls_ = 0;
     bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place
+    bool copies_ = false;        // its payload comes by staging: the kernel has met a fault at its place, or behind it
     unsigned recent_large_ = 0;  // whether the last messages had large segments
 
     Phase phase_ = Phase::kHeader;

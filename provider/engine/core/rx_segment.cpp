@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "engine/core/copy.h"
 #include "engine/core/memory_codes.h"
@@ -250,8 +251,11 @@ Rx::Verdict Rx::find_target() {
 }
 
 bool Rx::place(std::span<const std::byte> payload) {
-    if (payload.empty() || payload.size() > fresh_.length) return place_anew(payload);
-    copy_octets(fresh_.base, payload.data(), payload.size());
+    if (payload.size() > fresh_.length) return place_anew(payload);
+    if (!copy_octets(fresh_.base, payload.data(), payload.size())) {
+        sink_lost();
+        return false;
+    }
     fresh_ = {fresh_.base + payload.size(), fresh_.length - payload.size()};
     placed(static_cast<std::uint32_t>(payload.size()));
     return true;
@@ -273,7 +277,10 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
         }
         for (std::uint32_t i = 0; i < where.count && !payload.empty(); ++i) {
             const std::size_t part = std::min(io[i].length, payload.size());
-            copy_octets(io[i].base, payload.data(), part);
+            if (!copy_octets(io[i].base, payload.data(), part)) {
+                sink_lost();
+                return false;
+            }
             payload = payload.subspan(part);
             placed(static_cast<std::uint32_t>(part));
         }
@@ -390,6 +397,11 @@ void Rx::release_fence(Pass& pass) {
     if (qp_.parameters_.p2p) pass.outbox().ready.push_back(qp_.init_.qpn);
 }
 
+// Complete means that nobody reads or writes through the STag any more (SEC-6, SEC-10).
+bool Rx::complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass) {
+    return qp_.receive_completions_.push_behind(qp_.memory_.grace(pass), done, solicited, qp_.rq_, pass);
+}
+
 void Rx::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
@@ -415,13 +427,14 @@ void Rx::deliver_send(Pass& pass) {
     const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
     WorkCompletion done = qp_.completion(wqe.wr_id, WcStatus::kSuccess, WcOpcode::kRecv);
     done.byte_len = length;
-    if (traits.invalidates) {
+    if (traits.solicited && qp_.memory_.foreign() != nullptr) done.wc_flags |= wc_flag::kSolicited;
+    if (traits.invalidates) [[unlikely]] {
         done.wc_flags |= wc_flag::kWithInv;
         done.invalidated_stag = invalidate_stag_;
     }
-    if (traits.solicited && qp_.memory_.foreign() != nullptr) done.wc_flags |= wc_flag::kSolicited;
-    qp_.rq_.release();
-    if (!Cq::Producer(*qp_.init_.recv_cq, pass).push(done, traits.solicited)) qp_.lose_completion();
+    const bool kept = traits.invalidates ? complete_invalidation(done, traits.solicited, pass)
+                                         : qp_.receive_completions_.push(done, traits.solicited, qp_.rq_, pass);
+    if (!kept) qp_.lose_completion();
 }
 
 void Rx::deliver_read(Pass& pass) {

@@ -44,11 +44,14 @@ bool Srq::take(RecvWqe& into) {
     if (ring_->head() == ring_->tail()) return false;
     copy(*ring_->peek(ring_->head()), into);
     ring_->release();
-    if (limit_ != 0 && ring_->tail() - ring_->head() < limit_) {
-        limit_ = 0;
-        limit_reached_.store(true, std::memory_order_relaxed);
-    }
+    look_at_limit();
     return true;
+}
+
+void Srq::look_at_limit() {
+    if (limit_ == 0 || ring_->tail() - ring_->head() >= limit_) return;
+    limit_ = 0;
+    limit_reached_.store(true, std::memory_order_relaxed);
 }
 
 bool Srq::empty() const {
@@ -60,6 +63,9 @@ bool Srq::arm_limit(std::uint32_t limit) {
     const std::lock_guard hold(mutex_);
     if (limit > max_wr_) return false;
     limit_ = limit;
+    // Whoever refills the queue and arms it then may have been overtaken: the next take may never come, since the peer
+    // waits for what this event is to bring about.
+    look_at_limit();
     return true;
 }
 

@@ -34,8 +34,8 @@ class Srq {
     bool take(RecvWqe& into);
     bool empty() const;
 
-    // The next take that leaves fewer than `limit` receives raises kSrqLimitReached, once; 0: none. False: above
-    // max_wr.
+    // Once there are fewer than `limit` receives, now or when one is taken, kSrqLimitReached is raised, and nothing is
+    // armed any more; 0: never. False: above max_wr.
     bool arm_limit(std::uint32_t limit);
     // False: more receives than that are outstanding. Throws std::bad_alloc.
     bool resize(std::uint32_t max_wr);
@@ -51,6 +51,7 @@ class Srq {
   private:
     using Ring = WqeRing<RecvWqe>;
     std::unique_ptr<Ring> make_ring(std::uint32_t max_wr) const;
+    void look_at_limit();  // under the lock
 
     const std::uint32_t pd_, max_sge_, handle_;
     mutable std::mutex mutex_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/core/probes.h"
 #include "engine/core/qp.h"
@@ -38,7 +39,7 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
     reads_noted_ = cursor_.request;
     partial_sent_ = 0;
     residue_.clear();
-    message_failed_ = rtr_noted_ = false;
+    message_failed_ = rtr_noted_ = copies_ = false;
     if (local_ != nullptr && local_->replaced != nullptr) qp_.memory_.bury(std::move(local_->replaced));
     local_.reset();
 }
@@ -104,6 +105,13 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass, Tail tail) {
     const Cursor& last = layout.records[layout.record_count - 1].after;
     qp_.responses_given_.store(last.responses, std::memory_order_release);
     qp_.begun_.store(last.request + (last.offset != 0 ? 1 : 0), std::memory_order_release);
+    qp_.receive_completions_.send_begins();
+    const Status status = send(layout, pass);
+    if (!qp_.receive_completions_.send_ended(pass)) qp_.lose_completion();
+    return status;
+}
+
+Tx::Status Tx::send(Layout& layout, Pass& pass) {
     const IoResult result =
         layout.named_count != 0 ? send_named(layout) : qp_.transport_->send(layout.slices, layout.slice_count);
     qp_.counters_.add(Count::kTxCalls, 1);
@@ -112,6 +120,7 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass, Tail tail) {
     switch (result.status) {
         case IoStatus::kOk:
             if (layout.record_count == 0) return Status::kMoved;  // the first of them failed
+            copies_ = false;
             commit(layout, result.count, pass);
             if (cursor_.terminated) return Status::kLast;
             if (result.count != layout.octets) return Status::kBlocked;
@@ -119,10 +128,13 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass, Tail tail) {
         case IoStatus::kAgain:
             return Status::kBlocked;
         case IoStatus::kFault:
+            // Nothing was sent. A copy asks the program's handler whether it lifts a protection, and finds out which
+            // message it is whose memory has gone.
+            if (!std::exchange(copies_, true)) return Status::kMoved;
             raise_local_failure(
                 layout.records[0].plan.kind == Kind::kRequest ? std::optional(cursor_.request) : std::nullopt,
                 WcStatus::kLocProtErr);
-            return Status::kBroken;  // an FPDU may be cut off: the stream cannot go on
+            return Status::kBroken;  // staging is never at fault
         default:
             return Status::kBroken;
     }
@@ -176,7 +188,7 @@ void Tx::fill(Layout& layout, Tail tail) {
         record(partial_plan_);
     }
     const std::size_t largest =
-        staged_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
+        staged_ || copies_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
     const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
     const std::size_t most = bypass_ ? ForeignMemory::kMostOctets - largest + 1 : kMaxOctets;
     std::size_t packet_end = tail == Tail::kHold ? packet_size(qp_.transport_->emss()) : 0;

@@ -111,7 +111,7 @@ class Tx {
     // Appends one FPDU; false when its memory is gone (a fault is raised, nothing was appended).
     bool lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after);
     // For a payload longer than kLeastSlice. Out of line: small messages would pay for it.
-    [[gnu::noinline]] static bool is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices);
+    [[gnu::noinline]] bool is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices) const;
     std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_rtr(const Cursor& at, std::byte* out);
@@ -119,6 +119,7 @@ class Tx {
     bool payload_slices(const Cursor& at, const Plan& plan, struct IoSlice* out, std::uint32_t& count);
     [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
                                         std::byte* to);
+    bool copy_slices(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices, std::byte* to);
     bool copy_foreign(const Cursor& at, const Plan& plan, std::byte* to);
     ForeignName source_name(const Cursor& at, const Plan& plan) const;
     [[gnu::cold]] void name_payload(Layout& layout, const Cursor& at, const Plan& plan,
@@ -126,6 +127,7 @@ class Tx {
     std::uint32_t note_read(std::uint64_t index, std::uint32_t msn);
 
     void fill(Layout& layout, Tail tail);
+    Status send(Layout& layout, Pass& pass);
     bool fills_packet(const Layout& layout, const Cursor& at, const Plan& next, std::size_t& packet_end) const;
     [[gnu::cold]] IoResult send_named(Layout& layout);
     void commit(const Layout& layout, std::size_t sent, Pass& pass);
@@ -135,6 +137,7 @@ class Tx {
     bool staged_ = false;  // CRC, markers or foreign memory
     bool crc_ = false, markers_ = false, large_ = false, short_first_ = false;
     bool bypass_ = false;  // foreign memory sends the payload itself
+    bool copies_ = false;  // the next step copies all payload: the kernel has met a fault in it
     std::uint32_t mulpdu_ = 0;
     std::size_t staging_ = PassPool::kLeastTxStaging;  // octets, for the next step
 

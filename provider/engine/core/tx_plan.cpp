@@ -156,8 +156,21 @@ void Tx::source_failed(const Cursor& at, MemoryError error) {
 // ---- layout
 // --------------------------------------------------------------------------------------------------------------
 
-bool Tx::is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices) {
-    return payload <= kCopy && (payload <= slices * kLeastSlice || layout.octets < kCopy);
+bool Tx::is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices) const {
+    return copies_ || (payload <= kCopy && (payload <= slices * kLeastSlice || layout.octets < kCopy));
+}
+
+// Inline: small messages would pay for the call.
+[[gnu::always_inline]] inline bool Tx::copy_slices(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
+                                                   std::byte* to) {
+    for (const IoSlice& slice : slices) {
+        if (!copy_octets(to, slice.base, slice.length)) [[unlikely]] {
+            payload_failed(at, plan.kind, MemoryError::kInvalidStag);
+            return false;
+        }
+        to += slice.length;
+    }
+    return true;
 }
 
 bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& after) {
@@ -183,10 +196,8 @@ bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& aft
         if (!copy_payload(at, plan, {payload, slices}, write)) return false;
         write += plan.payload;
     } else if (plan.payload <= kLeastSlice || is_copied(layout, plan.payload, slices)) {
-        for (std::uint32_t i = 0; i < slices; ++i) {
-            copy_octets(write, payload[i].base, payload[i].length);
-            write += payload[i].length;
-        }
+        if (!copy_slices(at, plan, {payload, slices}, write)) return false;
+        write += plan.payload;
     } else {
         layout.wrote(static_cast<std::size_t>(write - start));
         for (std::uint32_t i = 0; i < slices; ++i)
@@ -253,11 +264,8 @@ bool Tx::payload_slices(const Cursor& at, const Plan& plan, IoSlice* out, std::u
 }
 
 bool Tx::copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices, std::byte* to) {
-    for (const IoSlice& slice : slices) {
-        copy_octets(to, slice.base, slice.length);
-        to += slice.length;
-    }
-    return !slices.empty() || plan.payload == 0 || copy_foreign(at, plan, to);
+    if (!slices.empty() || plan.payload == 0) return copy_slices(at, plan, slices, to);
+    return copy_foreign(at, plan, to);
 }
 
 ForeignName Tx::source_name(const Cursor& at, const Plan& plan) const {

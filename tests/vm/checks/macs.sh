@@ -63,6 +63,19 @@ case $(uname -r) in
 *) traffic 10.9.10 ;;
 esac
 nothing_left
+
+# The MAC leaves one octet of a GUID to tell them apart by: more interfaces than that have it. Batches, since each process costs here.
+many=260
+echo "-- $many VLANs of one MAC"
+ip link add crowd type dummy && ip link set crowd up || die "no dummy interface"
+for ((n = 1; n <= many; n++)); do echo "link add link crowd name c$n type vlan id $n"; done >/tmp/vlans
+for ((n = 1; n <= many; n++)); do echo "link add swc$n type swrnic netdev c$n"; done >/tmp/links
+ip -batch /tmp/vlans || die "no VLANs"
+timeout $((200 * SLOW)) rdma -b /tmp/links || die "rdma link add: $?"
+guids=$(cat /sys/class/infiniband/swc*/node_guid)
+[ "$(wc -l <<<"$guids")" = $many ] || die "$(wc -l <<<"$guids") devices"
+[ -z "$(sort <<<"$guids" | uniq -d)" ] || die "GUIDs of more than one device: $(sort <<<"$guids" | uniq -d)"
+ip link del crowd
 for n in 1 2; do ip netns del n$n; done
 until_true 20 bash -c '! rdma link | grep -q swr' || die "devices outlived their interfaces: $(rdma link)"
 free_module

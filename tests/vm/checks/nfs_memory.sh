@@ -38,7 +38,8 @@ for round in 1 2 3; do
     echo "round $round: passed, $(available) KiB are left"
 done
 ! dmesg | grep -q 'Out of memory' || die "$(dmesg | grep 'Out of memory')"
-[ -z "$daemon" ] || kill -0 "$daemon" || die "swrnicd has ended: $(tail -n 3 /tmp/swrnicd)"
+# shellcheck disable=SC2086  # a word for each
+[ -z "$daemon" ] || kill -0 $daemon || die "swrnicd has ended: $(tail -n 3 /tmp/swrnicd)"
 umount /run/hog
 umount_nfs
 end_nfs

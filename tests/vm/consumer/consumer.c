@@ -14,9 +14,11 @@
 
 #include <linux/completion.h>
 #include <linux/inet.h>
+#include <linux/jump_label.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <net/sock.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
@@ -554,6 +556,21 @@ static void use(struct side *client, struct side *server, unsigned int round)
 		rdma_disconnect(round % 3 == 1 ? client->id : server->id);
 }
 
+/* Streams whose sockets may use what the kernel keeps in reserve: a connection's opener has one, and only while it lasts. */
+static void expect_reserves(int streams)
+{
+	unsigned int tries;
+
+	for (tries = 0; static_key_count(&memalloc_socks_key.key) != streams; tries++) {
+		if (tries == 100) {
+			complain("%d streams may use reserves, %d are expected\n", static_key_count(&memalloc_socks_key.key),
+				 streams);
+			return;
+		}
+		msleep(20); /* the last one's socket is let go by a worker */
+	}
+}
+
 static void one_round(unsigned int round, struct sockaddr_in *addr)
 {
 	struct side *client = side_new(round * 7), *server = side_new(round * 7 + 101);
@@ -564,6 +581,8 @@ static void one_round(unsigned int round, struct sockaddr_in *addr)
 		msleep(pause_ms);
 		paused = false;
 	}
+	if (!error && patient)
+		expect_reserves(1);
 	if (!error)
 		use(client, server, round);
 	else if (patient)
@@ -588,6 +607,8 @@ static int run(void *unused)
 		one_round(rounds_done, &addr);
 	if (!IS_ERR(listener) && xchg(&listening, 0))
 		rdma_destroy_id(listener);
+	if (patient)
+		expect_reserves(0);
 	verdict = failed ? 2 : 1;
 	pr_info("done: %s, %u rounds, completions %u good, %u bad\n", failed ? "failed" : "passed", rounds_done, good, bad);
 	while (!kthread_should_stop())

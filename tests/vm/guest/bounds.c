@@ -111,8 +111,8 @@ static void async_events(struct ibv_context *context, int fd)
 	ibv_dealloc_pd(pd);
 }
 
-/* As many as are announced, no more; and all of them again when they have been given back. */
-static void objects(struct ibv_context *context)
+/* As many as are announced to root, half of them to anybody else, no more; and all of them again when they have been given back. */
+static void objects(struct ibv_context *context, int share)
 {
 	struct ibv_device_attr attr;
 	struct ibv_pd **pds;
@@ -122,14 +122,14 @@ static void objects(struct ibv_context *context)
 		die("max_pd");
 	pds = calloc(attr.max_pd, sizeof(*pds));
 	for (round = 0; round < 2; round++) {
-		for (i = 0; i < attr.max_pd; i++) {
+		for (i = 0; i < attr.max_pd / share; i++) {
 			pds[i] = ibv_alloc_pd(context);
 			if (!pds[i])
-				die("fewer PDs than announced");
+				die("fewer PDs than announced, or than half of them");
 		}
 		errno = 0;
 		if (ibv_alloc_pd(context) || errno != ENOMEM)
-			die("more PDs than announced");
+			die("more PDs than announced, or than half of them");
 		while (i--)
 			ibv_dealloc_pd(pds[i]);
 	}
@@ -145,7 +145,14 @@ int main(int argc, char **argv)
 		die("no device or no event file");
 	completion_events(context, fd);
 	async_events(context, fd);
-	objects(context);
+	objects(context, 1);
+	ibv_close_device(context);
+	if (setgid(1000) || setuid(1000))
+		die("setuid");
+	context = open_device(argv[1]);
+	if (!context)
+		die("no device for an ordinary user");
+	objects(context, 2);
 	ibv_close_device(context);
 	return 0;
 }

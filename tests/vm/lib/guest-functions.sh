@@ -127,6 +127,11 @@ no_objects() { [ -z "$(objects)" ]; }
 nothing_left() { until_true 5 no_objects || die "left behind: $(objects)"; }
 
 gone() { ! kill -0 "$1" 2>/dev/null; }
+# workers_of PROCESS...: the processes that these swrnicd have for their devices.
+workers_of() {
+    local daemon
+    for daemon in "$@"; do xargs <"/proc/$daemon/task/$daemon/children"; done
+}
 
 # two_namespaces: n1 and n2, joined by veth, device swrN with 10.9.0.N and 2001:db8:9::N in namespace nN.
 two_namespaces() {

@@ -49,7 +49,7 @@ make_ends() {
     add_ends
 }
 
-# start_daemon, stop_daemon: $daemon, which serves our devices, if an end is ours.
+# start_daemon, stop_daemon: the daemons that serve our devices, one in each namespace that has such; their processes are in $daemon.
 serving() { [ "$(grep -c ': serving$' /tmp/swrnicd)" -ge "$1" ]; }
 start_daemon() {
     local ours=0 kind
@@ -57,16 +57,26 @@ start_daemon() {
     for kind in "$NFS_SERVER" "$NFS_CLIENT"; do [ "$kind" != swrnic ] || ours=$((ours + 1)); done
     command -v swrnicd >/dev/null || die "no swrnicd in this guest"
     modprobe ib_uverbs || die "modprobe ib_uverbs"
-    SWRNIC_LOG=info swrnicd >/tmp/swrnicd 2>&1 &
+    : >/tmp/swrnicd
+    SWRNIC_LOG=info swrnicd >>/tmp/swrnicd 2>&1 &
     daemon=$!
+    if [ -e /run/netns/n2 ]; then
+        SWRNIC_LOG=info nsenter --net=/run/netns/n2 swrnicd >>/tmp/swrnicd 2>&1 & # not in_client, whose process is another
+        daemon+=" $!"
+    fi
     until_true 20 serving $ours || die "swrnicd serves not: $(tail -n 5 /tmp/swrnicd)"
+    # shellcheck disable=SC2086  # a word for each, as below
     kill -0 $daemon || die "swrnicd has ended: $(tail -n 5 /tmp/swrnicd)"
 }
 stop_daemon() {
     [ -n "$daemon" ] || return 0
-    kill "$daemon"
-    until_true 10 gone "$daemon" || die "swrnicd does not end"
-    wait "$daemon" || die "swrnicd ended with $?: $(tail -n 5 /tmp/swrnicd)"
+    local one
+    # shellcheck disable=SC2086
+    kill $daemon
+    for one in $daemon; do
+        until_true 10 gone "$one" || die "swrnicd does not end"
+        wait "$one" || die "swrnicd ended with $?: $(tail -n 5 /tmp/swrnicd)"
+    done
     daemon=''
 }
 
@@ -167,13 +177,15 @@ end_nfs() {
     fi
 }
 
-# silence, hear: nothing comes through any more, and again it does. Of ours the daemon is stopped; siw, which has none, loses its
+# silence, hear: nothing comes through any more, and again it does. Of ours the daemon's workers are stopped; siw, which has none, loses its
 # interface's link instead.
 silence() {
-    if [ -n "$daemon" ]; then kill -STOP "$daemon"; else ip link set v1 down; fi
+    # shellcheck disable=SC2046,SC2086
+    if [ -n "$daemon" ]; then kill -STOP $(workers_of $daemon); else ip link set v1 down; fi
 }
 hear() {
-    if [ -n "$daemon" ]; then kill -CONT "$daemon"; else ip link set v1 up; fi
+    # shellcheck disable=SC2046,SC2086
+    if [ -n "$daemon" ]; then kill -CONT $(workers_of $daemon); else ip link set v1 up; fi
 }
 
 # cut_off: all connections end at once. Of ours the daemon is killed and a new one started; siw's are reset.
@@ -183,8 +195,10 @@ cut_off() {
         in_client ss -K -t dport = 20049 >/dev/null
         return
     fi
-    kill -9 "$daemon"
-    wait "$daemon" 2>/dev/null
+    # shellcheck disable=SC2046,SC2086
+    kill -9 $(workers_of $daemon) $daemon
+    # shellcheck disable=SC2086
+    wait $daemon 2>/dev/null
     sleep "${1-0}"
     start_daemon
 }

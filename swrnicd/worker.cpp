@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "worker.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "log.h"
+#include "precautions.h"
+#include "rights.h"
+#include "server.h"
+
+namespace swrnic::daemon {
+
+namespace {
+
+// The device's context and its server, which ends before.
+struct Served {
+    Context context;
+    std::unique_ptr<Server> server;
+};
+
+int take_up(const Config& config, const UverbsNode& node, int gone_fd, Served& served) {
+    if (const int error = open_context(node.node, served.context); error != 0) return error;
+    auto calls = std::make_unique<Ioctls>(served.context.events.get());
+    if (const int error = calls->call(SWRNIC_IOC_SERVE, nullptr); error != 0) return error;
+    served.server = Server::create(config, node.device, served.context.events.release(), std::move(calls), gone_fd);
+    if (!served.server) return ENOMEM;
+    if (!give_up_rights()) return errno;
+    lock_memory();
+    served.server->start();
+    return 0;
+}
+
+constexpr int kLine = 3;  // behind standard error the only descriptor that a worker has of its parent
+
+// The worker's whole life.
+void work(const Config& config, const UverbsNode& node) {
+    const Fd gone(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    const Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+    Served served;
+    const int error = take_up(config, node, gone.get(), served);
+    if (::send(kLine, &error, sizeof error, MSG_NOSIGNAL) != sizeof error || error != 0) return;
+    std::array<pollfd, 3> fds{{{signals.get(), POLLIN, 0}, {gone.get(), POLLIN, 0}, {kLine, POLLIN, 0}}};
+    while (::poll(fds.data(), fds.size(), -1) < 0) {
+    }
+}
+
+[[noreturn]] void become_worker(const Config& config, const UverbsNode& node, int line) {
+    if (line != kLine) ::dup2(line, kLine);
+    ::close_range(kLine + 1, ~0U, 0);
+    try {
+        work(config, node);
+    } catch (const std::exception& error) {
+        log(LogLevel::kError, "{}: unexpected: {}", node.device, error.what());
+        ::_exit(1);
+    }
+    ::_exit(0);
+}
+
+}  // namespace
+
+int start_worker(const Config& config, const UverbsNode& node, Worker& worker) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return errno;
+    worker.line = Fd(ends[0]);
+    Fd its(ends[1]);
+    worker.process = ::fork();
+    if (worker.process == 0) become_worker(config, node, its.get());
+    if (worker.process < 0) return errno;
+    its = Fd();
+    int error = 0;
+    ssize_t got;
+    do {
+        got = ::recv(worker.line.get(), &error, sizeof error, 0);
+    } while (got < 0 && errno == EINTR);
+    if (got != sizeof error) error = ECHILD;  // it ended without a word
+    if (error != 0) ::waitpid(worker.process, nullptr, 0);
+    return error;
+}
+
+}  // namespace swrnic::daemon

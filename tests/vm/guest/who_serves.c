@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Whom the module lets serve the kernel's queue pairs: who_serves DEVICE KEPT EXPECTED, where KEPT is which capabilities the
+ * program has when it asks (all, net_admin) and EXPECTED what it is told (granted, refused). Whoever was granted it gives up
+ * everything, its user too, and must be able to go on; a child of it must not.
+ */
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "event_file.h"
+#include "swrnic-serve.h"
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void keep_net_admin_alone(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { .effective = 1u << CAP_NET_ADMIN, .permitted = 1u << CAP_NET_ADMIN } };
+
+	if (syscall(SYS_capset, &header, data))
+		die("capset");
+}
+
+/* What a call for a QP that is not there is told: EINVAL, if the caller may call at all. */
+static int told(int file)
+{
+	struct swrnic_qp_info info = { .qpn = 0xfffffe };
+
+	return ioctl(file, SWRNIC_IOC_QP_INFO, &info) ? errno : 0;
+}
+
+int main(int argc, char **argv)
+{
+	int file, status, granted;
+	struct swrnic_down record;
+	pid_t child;
+
+	if (argc < 4 || !open_device(argv[1]))
+		die("no device");
+	file = find_event_file();
+	if (!strcmp(argv[2], "net_admin")) {
+		/* The file is of the same credentials: it is opened anew. */
+		keep_net_admin_alone();
+		close(file);
+		if (!open_device(argv[1]))
+			die("no second context");
+		file = find_event_file();
+	}
+	if (file < 0)
+		die("no event file");
+	granted = !ioctl(file, SWRNIC_IOC_SERVE);
+	if (!granted && errno != EPERM)
+		die("SERVE");
+	puts(granted ? "granted" : "refused");
+	if (strcmp(granted ? "granted" : "refused", argv[3]))
+		return 1;
+	if (!granted)
+		return 0;
+	if (setgid(1000) || setuid(1000))
+		die("setuid");
+	if (told(file) != EINVAL)
+		die("the server that gave up its user may not call");
+	if (fcntl(file, F_SETFL, O_NONBLOCK) || read(file, &record, sizeof(record)) >= 0 || errno != EAGAIN)
+		die("the server that gave up its user may not read");
+	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* fork() would have the provider close it there */
+	if (!child)
+		_exit(told(file) == EACCES ? 0 : 1);
+	if (waitpid(child, &status, 0) != child || status)
+		die("another process may call");
+	return 0;
+}
