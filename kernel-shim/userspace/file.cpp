@@ -17,6 +17,9 @@ ssize_t File::read(int, void*, std::size_t) {
 ssize_t File::write(int, const void*, std::size_t) {
     return -EINVAL;
 }
+ssize_t File::send(int, const msghdr*) {
+    return -ENOTSOCK;
+}
 long File::ioctl(unsigned long) {
     return -ENOTTY;
 }

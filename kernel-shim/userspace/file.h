@@ -6,6 +6,7 @@
 // an open file description is to the kernel: dup()ed descriptors share it.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -32,6 +33,7 @@ class File {
 
     virtual ssize_t read(int fd, void* buffer, std::size_t size);
     virtual ssize_t write(int fd, const void* buffer, std::size_t size);
+    virtual ssize_t send(int fd, const msghdr* message);  // sendmsg(2); -ENOTSOCK: not a socket
     virtual long ioctl(unsigned long request);
     virtual bool fake_stat(struct stat& out) const;  // true: changed
     virtual void closed(Locked& locked);             // the last descriptor is gone

@@ -256,8 +256,8 @@ bool refused(const msghdr* message) {
 SWRNIC_EXPORT ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     if (refused(message)) return answer<ssize_t>(-EOPNOTSUPP);
     if (FdTable::owns(fd)) {
-        const auto netlink = std::dynamic_pointer_cast<NetlinkFile>(find(fd));
-        if (netlink != nullptr) return answer(netlink->dead() ? -EIO : netlink->send(fd, message));
+        const auto file = find(fd);
+        if (file != nullptr) return answer(file->dead() ? -EIO : file->send(fd, message));
     }
     return SWRNIC_REAL(sendmsg)(fd, message, flags);
 }

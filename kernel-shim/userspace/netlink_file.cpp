@@ -19,9 +19,8 @@ namespace {
 
 constexpr std::uint16_t kSystem = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET);
 
-struct Answer {
+struct ErrorMessage {
     nlmsghdr header{};
-    // NLMSG_ERROR's body.
     nlmsgerr error{};
 };
 
@@ -57,12 +56,22 @@ ssize_t gather(const msghdr& message, nlmsghdr& request) {
     return static_cast<ssize_t>(all);
 }
 
-// To fd, from a socket that lives for this one message. What does not fit into fd's queue is lost, as a kernel's
+// The socket's own address. A socket has its number (nl_pid) from its first message on, unless it was bound before.
+int address_of(int fd, sockaddr_nl& own) {
+    const auto ask = [&] {
+        socklen_t size = sizeof(own);
+        return sys::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size);
+    };
+    if (const int error = ask(); error < 0 || own.nl_pid != 0) return error;
+    sockaddr_nl any{};
+    any.nl_family = AF_NETLINK;
+    if (const int error = sys::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof(any)); error < 0) return error;
+    return ask();
+}
+
+// From a socket that lives for this one message. What does not fit into the receiver's queue is lost, as a kernel's
 // answer.
-int deliver(int fd, const void* answer, std::size_t size) {
-    sockaddr_nl to{};
-    socklen_t to_size = sizeof(to);
-    if (const int error = sys::getsockname(fd, reinterpret_cast<sockaddr*>(&to), &to_size); error < 0) return error;
+int deliver(const sockaddr_nl& to, const void* answer, std::size_t size) {
     const int sender = sys::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_USERSOCK);
     if (sender < 0) return sender;
     const long sent = sys::call(SYS_sendto, sender, answer, size, 0, &to, sizeof(to));
@@ -70,15 +79,20 @@ int deliver(int fd, const void* answer, std::size_t size) {
     return sent < 0 && sent != -EAGAIN ? static_cast<int>(sent) : 0;
 }
 
-// A socket has its number from its first message on.
-int bind_if_unbound(int fd) {
-    sockaddr_nl own{};
-    socklen_t size = sizeof(own);
-    if (const int error = sys::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size); error < 0) return error;
-    if (own.nl_pid != 0) return static_cast<int>(own.nl_pid);
-    own = {};
-    own.nl_family = AF_NETLINK;
-    return sys::bind(fd, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
+int deliver_system(const sockaddr_nl& to, const nlmsghdr& request) {
+    System system;
+    system.header = {sizeof(system), kSystem, 0, request.nlmsg_seq, to.nl_pid};
+    system.namespaces.header.nla_type = RDMA_NLDEV_SYS_ATTR_NETNS_MODE;
+    system.namespaces.value = 1;  // each namespace sees the device; it has its own addresses
+    system.copy_on_fork.header.nla_type = RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK;
+    system.copy_on_fork.value = 1;
+    return deliver(to, &system, sizeof(system));
+}
+
+// failure: -errno, or 0 for an acknowledgement.
+int deliver_error(const sockaddr_nl& to, const nlmsghdr& request, int failure) {
+    const ErrorMessage message{{sizeof(message), NLMSG_ERROR, 0, request.nlmsg_seq, to.nl_pid}, {failure, request}};
+    return deliver(to, &message, sizeof(message));
 }
 
 }  // namespace
@@ -90,7 +104,7 @@ int NetlinkFile::open(int type) {
     return locked->fds.install(locked, fd, std::make_shared<NetlinkFile>());
 }
 
-ssize_t NetlinkFile::send(int fd, const msghdr* message) const {
+ssize_t NetlinkFile::send(int fd, const msghdr* message) {
     if (!readable(message, sizeof(*message))) return -EFAULT;
     nlmsghdr request{};
     const ssize_t taken = gather(*message, request);
@@ -99,21 +113,14 @@ ssize_t NetlinkFile::send(int fd, const msghdr* message) const {
                        request.nlmsg_len <= static_cast<std::size_t>(taken);
     if (!whole || (request.nlmsg_flags & NLM_F_REQUEST) == 0) return taken;  // a kernel passes over it
 
-    if (const int error = bind_if_unbound(fd); error < 0) return error;
-    int failure = -EOPNOTSUPP;
-    if (request.nlmsg_type == kSystem && (request.nlmsg_flags & NLM_F_DUMP) == 0) {
-        failure = 0;
-        System system;
-        system.header = {sizeof(system), kSystem, 0, request.nlmsg_seq, request.nlmsg_pid};
-        system.namespaces.header.nla_type = RDMA_NLDEV_SYS_ATTR_NETNS_MODE;
-        system.namespaces.value = 1;  // each namespace sees the device; it has its own addresses
-        system.copy_on_fork.header.nla_type = RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK;
-        system.copy_on_fork.value = 1;
-        if (const int error = deliver(fd, &system, sizeof(system)); error < 0) return error;
+    sockaddr_nl own{};
+    if (const int error = address_of(fd, own); error < 0) return error;
+    const bool known = request.nlmsg_type == kSystem && (request.nlmsg_flags & NLM_F_DUMP) == 0;
+    if (known) {
+        if (const int error = deliver_system(own, request); error < 0) return error;
     }
-    if (failure != 0 || (request.nlmsg_flags & NLM_F_ACK) != 0) {
-        const Answer answer{{sizeof(answer), NLMSG_ERROR, 0, request.nlmsg_seq, request.nlmsg_pid}, {failure, request}};
-        if (const int error = deliver(fd, &answer, sizeof(answer)); error < 0) return error;
+    if (!known || (request.nlmsg_flags & NLM_F_ACK) != 0) {
+        if (const int error = deliver_error(own, request, known ? 0 : -EOPNOTSUPP); error < 0) return error;
     }
     return taken;
 }

@@ -6,8 +6,6 @@
 // command, the lists of devices among them, is EOPNOTSUPP, and libibverbs reads sysfs instead.
 #pragma once
 
-#include <sys/socket.h>
-
 #include "file.h"
 
 namespace swrnic::shim {
@@ -21,8 +19,7 @@ class NetlinkFile : public File {
 
     // What socket(2)'s users send: one request. The number of octets taken, or -errno; EFAULT where the message leads
     // nowhere.
-    ssize_t send(int fd, const msghdr* message) const;
-
+    ssize_t send(int fd, const msghdr* message) override;
     ssize_t read(int fd, void* buffer, std::size_t size) override;
 };
 

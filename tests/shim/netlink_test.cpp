@@ -4,6 +4,7 @@
 #include <rdma/rdma_netlink.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -79,6 +80,21 @@ TEST_F(Netlink, SaysThatForkCopies) {
     }
     EXPECT_EQ(octets.at(RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK), 1);
     EXPECT_TRUE(answer().empty());
+}
+
+// libnl's numbers have the upper bit set half of the time.
+TEST_F(Netlink, AnswersASocketOfAnyNumber) {
+    sockaddr_nl own{};
+    own.nl_family = AF_NETLINK;
+    own.nl_pid = 0x8000'0000U | static_cast<std::uint32_t>(::getpid());
+    ASSERT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own), 0) << std::strerror(errno);
+    const nlmsghdr question = request(kSystem, NLM_F_REQUEST | NLM_F_ACK);
+    ASSERT_EQ(send(&question, sizeof question), static_cast<ssize_t>(sizeof question));
+    const Bytes system = answer(), acknowledgement = answer();
+    EXPECT_EQ(header_of(system).nlmsg_type, kSystem);
+    EXPECT_EQ(header_of(system).nlmsg_pid, own.nl_pid);
+    EXPECT_EQ(error_of(acknowledgement), 0);
+    EXPECT_EQ(header_of(acknowledgement).nlmsg_pid, own.nl_pid);
 }
 
 TEST_F(Netlink, AcknowledgesWhereItIsAsked) {
