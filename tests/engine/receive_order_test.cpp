@@ -129,20 +129,52 @@ TEST_F(ReceiveOrder, TheEndOfTheStreamIsBehindAnInvalidationThatWaits) {
     EXPECT_EQ(received(), Ids{1});
 }
 
+// A fault that stands behind it in the same read ends the stream, and is found when it need not wait any more.
+TEST(ReceiveOrderHeld, AFaultBehindAnInvalidationThatWaitsFlushesItNot) {
+    for (const bool crc : {false, true}) {
+        SCOPED_TRACE(crc);
+        Rig rig;
+        StreamParameters stream = plain_stream();
+        stream.crc = crc;
+        ASSERT_TRUE(rig.start(stream));
+        std::vector<std::byte> data(64);
+        const std::uint32_t region = rig.region(data, kAllRights, kBase);
+        for (std::uint64_t i = 1; i <= 3; ++i)
+            ASSERT_EQ(rig.qp->post_recv({i, {}}), PostResult::kOk);
+        append_fpdu(rig.script.inbound, send_of(1, region), false, crc);
+        append_fpdu(rig.script.inbound, send_of(2), false, crc);
+        append_fpdu(rig.script.inbound, send_of(7), false, crc);  // no such MSN is expected
+        {
+            const Pass other = rig.passes.begin();
+            EXPECT_EQ(rig.receive(), Rx::Status::kMoved);
+            EXPECT_FALSE(rig.qp->has_fault());
+            EXPECT_TRUE(rig.poll(rig.recv_cq).empty());
+        }
+        rig.receive();
+        EXPECT_TRUE(rig.qp->has_fault());
+        rig.end(CloseReason::kError);
+        const auto done = rig.poll(rig.recv_cq);
+        ASSERT_EQ(done.size(), 3u);
+        EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+        EXPECT_EQ(done[0].invalidated_stag, region);
+        EXPECT_EQ(done[1].status, WcStatus::kSuccess);
+        EXPECT_EQ(done[2].status, WcStatus::kWrFlushErr);
+    }
+}
+
 TEST_F(ReceiveOrder, AnAbortFlushesWhatCannotBeSaid) {
     arrives(1, region);
-    arrives(2);
+    arrives(2);  // behind it, so not received
     const Pass other = rig.passes.begin();
     EXPECT_EQ(rig.receive(), Rx::Status::kMoved);
     rig.end(CloseReason::kLost);
     const auto done = rig.poll(rig.recv_cq);
     ASSERT_EQ(done.size(), 8u);
-    for (std::uint64_t i = 0; i < done.size(); ++i)
+    for (std::uint64_t i = 0; i < done.size(); ++i) {
         EXPECT_EQ(done[i].wr_id, i + 1);
-    EXPECT_EQ(done[0].status, WcStatus::kWrFlushErr);
-    EXPECT_EQ(done[0].wc_flags, 0u);
-    EXPECT_EQ(done[1].status, WcStatus::kSuccess);
-    EXPECT_EQ(done[2].status, WcStatus::kWrFlushErr);
+        EXPECT_EQ(done[i].status, WcStatus::kWrFlushErr);
+        EXPECT_EQ(done[i].wc_flags, 0u);
+    }
 }
 
 TEST(ReceiveOrderOverflow, ACompletionThatWaitedAndIsLostEndsTheStream) {

@@ -30,7 +30,7 @@ void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool byp
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
-    stalled_ = large_ = copies_ = false;
+    stalled_ = held_ = large_ = copies_ = false;
     last_ = true;
     recent_large_ = 0;
     phase_ = Phase::kHeader;
@@ -45,7 +45,7 @@ void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool byp
 Rx::Status Rx::step(const RxGuard&, Pass& pass) {
     fresh_ = {};
     if (phase_ == Phase::kDiscard || qp_.has_fault()) return discard(pass);
-    const Status status = stalled_ ? resume(pass) : framed_ ? step_frames(pass) : step_direct(pass);
+    const Status status = stops() ? resume(pass) : framed_ ? step_frames(pass) : step_direct(pass);
     if (qp_.init_.srq != nullptr) qp_.init_.srq->tell(pass.outbox());
     return status;
 }
@@ -83,29 +83,32 @@ Rx::Status Rx::discard(Pass& pass) {
     phase_ = Phase::kDiscard;
     frame_.clear();
     carry_.clear();
-    stalled_ = false;
+    stalled_ = held_ = false;
     const IoSlice slice{pass.rx_staging().data(), pass.rx_staging().size()};
     const IoResult result = read(&slice, 1);
     return result.status == IoStatus::kOk ? Status::kMoved : ended(result.status);
 }
 
-// A receive may have been posted since: takes up what was read already, and reads nothing.
+// A receive may have been posted since, or the passes be over: takes up what was read already, and reads nothing.
 Rx::Status Rx::resume(Pass& pass) {
-    if (!qp_.receive_at_hand()) return Status::kStalled;
-    stalled_ = false;
+    if (stalled_ && !qp_.receive_at_hand()) return Status::kStalled;
+    const bool segment_waits = std::exchange(stalled_, false);
+    held_ = false;
     ByteBuffer rest = std::move(carry_);
     carry_ = ByteBuffer();
     std::size_t taken = 0;
     if (framed_) {
-        ByteBuffer waiting = std::move(frame_);
-        frame_ = ByteBuffer();
-        segment_of_frame(waiting.octets(), pass);
-        if (!stalled_) taken = consume_frames(rest.octets(), pass);
+        if (segment_waits) {
+            ByteBuffer waiting = std::move(frame_);
+            frame_ = ByteBuffer();
+            segment_of_frame(waiting.octets(), pass);
+        }
+        if (!stops()) taken = consume_frames(rest.octets(), pass);
     } else {
-        take_up(header_have_);
-        if (!stalled_) taken = consume_direct(rest.octets(), pass);
+        if (segment_waits) take_up(header_have_);
+        if (!stops()) taken = consume_direct(rest.octets(), pass);
     }
-    if (stalled_) carry_.append(rest.octets().subspan(taken));
+    if (stops()) carry_.append(rest.octets().subspan(taken));
     return stalled_ ? Status::kStalled : Status::kMoved;
 }
 
@@ -221,13 +224,13 @@ void Rx::take_foreseen(const Foreseen& next, std::size_t size, std::span<std::by
 }
 
 void Rx::consume_staging(std::span<const std::byte> octets, Pass& pass) {
-    const std::size_t taken = stalled_ ? 0 : consume_direct(octets, pass);
-    if (stalled_) carry_.append(octets.subspan(taken));
+    const std::size_t taken = stops() ? 0 : consume_direct(octets, pass);
+    if (stops()) carry_.append(octets.subspan(taken));
 }
 
 std::size_t Rx::consume_direct(std::span<const std::byte> octets, Pass& pass) {
     std::size_t at = 0;
-    while (at < octets.size() && !stalled_) {
+    while (at < octets.size() && !stops()) {
         const auto rest = octets.subspan(at);
         switch (phase_) {
             case Phase::kHeader:
@@ -343,9 +346,8 @@ Rx::Status Rx::step_frames(Pass& pass) {
 
 Rx::Status Rx::consume_staged(std::span<std::byte> staged, Pass& pass) {
     const std::size_t taken = consume_frames(staged, pass);
-    if (!stalled_) return Status::kMoved;
-    carry_.append(staged.subspan(taken));
-    return Status::kStalled;
+    if (stops()) carry_.append(staged.subspan(taken));
+    return stalled_ ? Status::kStalled : Status::kMoved;
 }
 
 // The FPDU in frame_, of `size` octets, has begun; the rest of it has not been read.
@@ -403,7 +405,7 @@ std::size_t Rx::consume_frames(std::span<std::byte> octets, Pass& pass) {
     std::size_t at = 0;
     for (;;) {
         if (phase_ == Phase::kDiscard) return octets.size();
-        if (stalled_) return at;
+        if (stops()) return at;
         const auto rest = octets.subspan(at);
         if (frame_.empty()) {
             if (rest.empty()) return at;

@@ -50,7 +50,6 @@ class Rx {
     Status step(const RxGuard& guard, Pass& pass);
     // The receive queue has stayed empty for too long: Terminate 1/2/2.
     void give_up_waiting(const RxGuard& guard);
-    bool stalled() const { return stalled_; }
     // Octets of the large FPDU in progress that are still to come, 0 if it is not large. Under the RX lock.
     std::uint32_t large_left() const;
     std::uint64_t stalls() const { return stalls_; }  // how many Sends have found no receive
@@ -138,6 +137,8 @@ class Rx {
     void release_fence(Pass& pass);
     Verdict fail(wire::TerminateCode code, AsyncEvent event, Header header);
     Verdict fail(Fault fault);
+    // What was read behind the segment in progress is carried over.
+    bool stops() const { return stalled_ || held_; }
 
     Qp& qp_;
     bool framed_ = false;  // CRC, markers or foreign memory: whole FPDUs only
@@ -148,7 +149,8 @@ class Rx {
     bool refused_ = false;      // the FPDU in frame_ could not be placed unread
     bool rtr_send_ = false;     // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;
-    bool stalled_ = false;
+    bool stalled_ = false;      // the segment in progress finds no receive
+    bool held_ = false;         // a completion waits for passes of others, and the end of the stream would flush it
     std::uint64_t stalls_ = 0;
     bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place
     bool copies_ = false;        // its payload comes by staging: the kernel has met a fault at its place, or behind it

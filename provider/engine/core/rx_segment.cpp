@@ -399,7 +399,9 @@ void Rx::release_fence(Pass& pass) {
 
 // Complete means that nobody reads or writes through the STag any more (SEC-6, SEC-10).
 bool Rx::complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass) {
-    return qp_.receive_completions_.push_behind(qp_.memory_.grace(pass), done, solicited, qp_.rq_, pass);
+    const bool kept = qp_.receive_completions_.push_behind(qp_.memory_.grace(pass), done, solicited, qp_.rq_, pass);
+    held_ = qp_.receive_completions_.any_waits();
+    return kept;
 }
 
 void Rx::deliver_send(Pass& pass) {
