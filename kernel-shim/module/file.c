@@ -65,9 +65,8 @@ static void look_at_owner(struct swr_file *file)
 	queue_delayed_work(swr_wq, &file->watch_owner, msecs_to_jiffies(SWR_WATCH_MS));
 }
 
-static void kick_conns(struct swr_file *file)
+void swr_file_each_qp(struct swr_file *file, void (*fn)(struct swr_qp *qp))
 {
-	struct swr_conn *conn;
 	struct swr_qp *qp;
 	unsigned long qpn;
 
@@ -75,15 +74,21 @@ static void kick_conns(struct swr_file *file)
 	xa_for_each(&file->qps, qpn, qp) {
 		swr_qp_get(qp);
 		xa_unlock_irq(&file->qps);
-		conn = swr_qp_conn(qp);
-		if (conn) {
-			swr_conn_kick(conn);
-			swr_conn_put(conn);
-		}
+		fn(qp);
 		swr_qp_put(qp);
 		xa_lock_irq(&file->qps);
 	}
 	xa_unlock_irq(&file->qps);
+}
+
+static void kick_conn(struct swr_qp *qp)
+{
+	struct swr_conn *conn = swr_qp_conn(qp);
+
+	if (conn) {
+		swr_conn_kick(conn);
+		swr_conn_put(conn);
+	}
 }
 
 /* A process that dies in iw_cm waits there for its connections, and nobody would tell them: no close of a file comes that far. */
@@ -94,7 +99,7 @@ static void watch_owner_work(struct work_struct *work)
 	if (!atomic_read(&file->startups))
 		return;
 	if (swr_file_owner_dies(file))
-		kick_conns(file);
+		swr_file_each_qp(file, kick_conn);
 	look_at_owner(file);
 }
 
@@ -347,22 +352,16 @@ static __poll_t swr_file_poll(struct file *fp, struct poll_table_struct *table)
 	return events;
 }
 
+static void end_qp(struct swr_qp *qp)
+{
+	swr_qp_lost(qp);
+	swr_file_forget(qp);
+}
+
 /* Nobody can take a stream any more, nor drive one. A QP without one stays as it is: its consumer may be about to accept. */
 void swr_file_end_qps(struct swr_file *file)
 {
-	struct swr_qp *qp;
-	unsigned long qpn;
-
-	xa_lock_irq(&file->qps);
-	xa_for_each(&file->qps, qpn, qp) {
-		swr_qp_get(qp);
-		xa_unlock_irq(&file->qps);
-		swr_qp_lost(qp);
-		swr_file_forget(qp);
-		swr_qp_put(qp);
-		xa_lock_irq(&file->qps);
-	}
-	xa_unlock_irq(&file->qps);
+	swr_file_each_qp(file, end_qp);
 }
 
 static int swr_file_close(struct inode *inode, struct file *fp)

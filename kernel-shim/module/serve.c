@@ -65,23 +65,10 @@ static bool stands_still(struct swr_file *file)
 }
 
 /* Something to read, that a daemon reads if it lives. */
-static void probe(struct swr_file *file)
+static void probe(struct swr_qp *qp)
 {
-	struct swr_qp *qp;
-	unsigned long qpn;
-
-	xa_lock_irq(&file->qps);
-	xa_for_each(&file->qps, qpn, qp) {
-		if (!qp->kernel)
-			continue;
-		swr_qp_get(qp);
-		xa_unlock_irq(&file->qps);
-		if (swr_kqp_waits(qp))
-			swr_file_tell(qp, SWR_PENDING_WORK);
-		swr_qp_put(qp);
-		xa_lock_irq(&file->qps);
-	}
-	xa_unlock_irq(&file->qps);
+	if (qp->kernel && swr_kqp_waits(qp))
+		swr_file_tell(qp, SWR_PENDING_WORK);
 }
 
 /* The close of the file waits for it. */
@@ -97,7 +84,7 @@ void swr_server_watch(struct work_struct *work)
 		swr_file_end_qps(file);
 		wake_up_interruptible_poll(&file->wait, EPOLLIN | EPOLLRDNORM);
 	} else if (longer_than(READ_ONCE(file->called), SWR_SERVER_PROBE_MS)) {
-		probe(file);
+		swr_file_each_qp(file, probe);
 	}
 	look_again(file);
 }

@@ -371,6 +371,8 @@ void swr_file_kill(struct swr_file *file);
 void swr_file_tell(struct swr_qp *qp, u32 pending); /* any context */
 void swr_file_forget(struct swr_qp *qp);
 void swr_file_dismiss(struct swr_qp *qp); /* and it is told nothing any more */
+/* fn may sleep; it has a reference to the QP meanwhile. */
+void swr_file_each_qp(struct swr_file *file, void (*fn)(struct swr_qp *qp));
 void swr_file_end_qps(struct swr_file *file);
 bool swr_file_owner_dies(const struct swr_file *file);
 void swr_file_startup_begins(struct swr_file *file);
