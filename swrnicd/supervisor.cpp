@@ -24,6 +24,12 @@ const char* why(int error) {
             return "not permitted: CAP_SYS_ADMIN of the host is needed, and the network namespace of the device";
         case EACCES:
             return "may not be opened: run as root";
+        case EPROTO:
+            return "the module swrnic.ko that made it speaks another version of the interface: upgrade both";
+        case ENOTTY:
+            return "the module swrnic.ko that made it knows no daemon: a newer one is needed";
+        case ECHILD:
+            return "its worker has died before it served";
         default:
             return std::strerror(error);
     }
@@ -86,14 +92,8 @@ bool Supervisor::take_up(const UverbsNode& node) {
         passed_over_.insert(node);
         return true;
     }
-    if (error == EPERM) {  // neither its namespace nor our rights change
+    if (error == EPERM || error == ENOTTY || error == EPROTO) {  // it stays so while the device is there
         log(LogLevel::kError, "{}: {}", node.device, why(error));
-        passed_over_.insert(node);
-        return true;
-    }
-    if (error == ENOTTY) {
-        log(LogLevel::kError, "{}: the module swrnic.ko that made it knows no daemon: a newer one is needed",
-            node.device);
         passed_over_.insert(node);
         return true;
     }

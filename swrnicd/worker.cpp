@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -36,7 +37,10 @@ int take_up(const Config& config, const UverbsNode& node, int gone_fd, Served& s
     if (const int error = calls->call(SWRNIC_IOC_SERVE, nullptr); error != 0) return error;
     served.server = Server::create(config, node.device, served.context.events.release(), std::move(calls), gone_fd);
     if (!served.server) return ENOMEM;
-    if (!give_up_rights()) return errno;
+    if (!give_up_rights()) {
+        log(LogLevel::kError, "{}: its worker's rights cannot be given up: {}", node.device, std::strerror(errno));
+        return EIO;  // EPERM would say that it may not serve
+    }
     lock_memory();
     served.server->start();
     return 0;
