@@ -59,8 +59,9 @@ std::string find_program(const std::string& command) {
     std::string_view left = path != nullptr ? path : "/bin:/usr/bin";
     for (bool more = true; more;) {
         const std::size_t end = left.find(':');
-        const std::string dir(left.substr(0, end));
-        const std::string file = dir.empty() ? command : dir + "/" + command;
+        std::string file(left.substr(0, end));
+        if (!file.empty()) file += '/';
+        file += command;
         if (::access(file.c_str(), X_OK) == 0) return file;
         more = end != std::string_view::npos;
         if (more) left.remove_prefix(end + 1);

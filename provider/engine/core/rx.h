@@ -149,8 +149,8 @@ class Rx {
     bool refused_ = false;      // the FPDU in frame_ could not be placed unread
     bool rtr_send_ = false;     // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;
-    bool stalled_ = false;      // the segment in progress finds no receive
-    bool held_ = false;         // a completion waits for passes of others, and the end of the stream would flush it
+    bool stalled_ = false;  // the segment in progress finds no receive
+    bool held_ = false;     // a completion waits for passes of others, and the end of the stream would flush it
     std::uint64_t stalls_ = 0;
     bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place
     bool copies_ = false;        // its payload comes by staging: the kernel has met a fault at its place, or behind it
