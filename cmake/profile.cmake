@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # SWRNIC_PROFILED: the provider is compiled with a profile of perftest's programs over the device, so that what a message runs through lies
-# together and is guessed right: behind a system call nothing of it is in the caches any more (docs/PERFORMANCE.md says what that gives).
+# together and is guessed right: behind a system call nothing of it is in the caches any more (bench/history/2026-11-26-trials.md says what that gives).
 # In a tree of its own, training/, the provider is built so that it counts, bench/train.py runs the programs, and then the real one is built.
 option(SWRNIC_PROFILED "Build the provider twice, the second time with a profile of the first (GCC, perftest, rdmacm-utils, python3)" OFF)
 set(SWRNIC_PROFILE_INTO "" CACHE PATH "Where a provider that counts writes its profile: set by SWRNIC_PROFILED for the tree training/")

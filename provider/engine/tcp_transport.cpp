@@ -50,9 +50,9 @@ void limit_silence(int fd, int timeout_ms) {
 // A stream that moves much changes its socket, once: one that moves little would pay for these calls and gain nothing.
 
 // Within one host. No network is there that could be congested, and a congestion control that sends by timers (BBR)
-// only costs: a third of the bandwidth (docs/PERFORMANCE.md). Any user may ask for this one; whether it was granted
-// changes nothing else. The userspace shim asks for it before there is a connection, which gives more: who was
-// established with BBR keeps some of its timers.
+// only costs: a third of the bandwidth (bench/history/2026-11-22-trials.md). Any user may ask for this one; whether it
+// was granted changes nothing else. The userspace shim asks for it before there is a connection, which gives more: who
+// was established with BBR keeps some of its timers.
 void pace_nothing(int fd) {
     constexpr char kName[] = "reno";
     syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CONGESTION, kName, sizeof kName - 1);
