@@ -35,7 +35,7 @@ ib_uverbs_attr attribute(unsigned id, void* data, std::size_t length) {
 // A device of another driver refuses our driver_id before it looks at anything else.
 int get_context(int uverbs, int& event_fd) {
     swrnic_alloc_ucontext_req request{};
-    request.abi_version = SWRNIC_ABI_VERSION;
+    request.abi_version = SWRNIC_ABI_NEWEST;
     swrnic_alloc_ucontext_resp response{};
     response.event_fd = -1;
     std::uint32_t vectors = 0;
@@ -56,8 +56,8 @@ int get_context(int uverbs, int& event_fd) {
     std::memcpy(call.data(), &header, sizeof header);
     std::memcpy(call.data() + sizeof header, attributes.data(), sizeof attributes);
     if (::ioctl(uverbs, RDMA_VERBS_IOCTL, call.data()) != 0) return errno == EINVAL ? EPROTONOSUPPORT : errno;
-    if (response.abi_version != SWRNIC_ABI_VERSION || response.event_fd < 0) return EPROTO;
     event_fd = response.event_fd;
+    if (swrnic_abi_common(response.abi_version) != response.abi_version) return EPROTO;
     return 0;
 }
 
@@ -91,8 +91,9 @@ int open_context(const std::string& node, Context& out) {
     made.uverbs = Fd(::open(("/dev/infiniband/" + node).c_str(), O_RDWR | O_CLOEXEC));
     if (made.uverbs.get() < 0) return errno;
     int event_fd = -1;
-    if (const int error = get_context(made.uverbs.get(), event_fd); error != 0) return error;
+    const int error = get_context(made.uverbs.get(), event_fd);
     made.events = Fd(event_fd);
+    if (error != 0) return error;
     out = std::move(made);
     return 0;
 }

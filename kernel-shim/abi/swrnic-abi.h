@@ -3,7 +3,8 @@
  * The contract between the swrnic provider and its shim (the kernel module or the userspace stand-in).
  *
  * C, fixed width, host byte order, naturally aligned, no padding that is not named. Both ends fill reserved fields with zero;
- * a receiver refuses what it does not know with EINVAL. A change that an old peer would misread raises SWRNIC_ABI_VERSION.
+ * a receiver refuses what it does not know with EINVAL. A change that an old peer would misread raises SWRNIC_ABI_NEWEST; an end
+ * that no longer speaks a version raises its SWRNIC_ABI_OLDEST.
  *
  * 1. Driver data behind the uverbs commands: struct swrnic_*_req behind the request, struct swrnic_*_resp behind the response.
  * 2. The event file: a descriptor that the GET_CONTEXT response carries. read() yields whole struct swrnic_down records, shim to
@@ -15,7 +16,28 @@
 
 #include <linux/types.h>
 
-#define SWRNIC_ABI_VERSION 2
+/* The versions that this end speaks. (Tests build ends that speak others.) */
+#ifndef SWRNIC_ABI_NEWEST
+#define SWRNIC_ABI_OLDEST 2
+#define SWRNIC_ABI_NEWEST 2
+#endif
+
+/*
+ * What both ends speak, given the newest version of the other one; 0: nothing. Each end asks this of itself, so that either may be
+ * the newer one, and packages can be upgraded one by one.
+ */
+static inline __u32 swrnic_abi_common(__u32 newest)
+{
+	__u32 common = newest < SWRNIC_ABI_NEWEST ? newest : SWRNIC_ABI_NEWEST;
+
+	return common < SWRNIC_ABI_OLDEST ? 0 : common;
+}
+
+/*
+ * The uverbs device's abi_version in sysfs. It stays: libibverbs passes over a device whose number the provider does not name, and
+ * says nothing.
+ */
+#define SWRNIC_ABI_IN_SYSFS 2
 
 /*
  * What ibv_query_device(3) calls vendor_id, an OUI, and vendor_part_id. "swr" has the bit of groups set in its first octet, so
@@ -36,12 +58,12 @@
 /* ---- driver data ------------------------------------------------------------------------------------------------------- */
 
 struct swrnic_alloc_ucontext_req {
-	__u32 abi_version; /* what the provider speaks */
+	__u32 abi_version; /* the newest that the provider speaks; EPROTO: too old for the shim */
 	__u32 reserved[3];
 };
 
 struct swrnic_alloc_ucontext_resp {
-	__u32 abi_version; /* what the shim speaks from now on: at most what was asked for */
+	__u32 abi_version; /* what both speak from now on, unless it is too old for the provider */
 	__s32 event_fd;	   /* the event file, O_CLOEXEC; the provider closes it when the context ends */
 	__u32 reserved[2];
 };

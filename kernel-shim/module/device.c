@@ -211,7 +211,7 @@ static void dealloc_driver(struct ib_device *ibdev)
 static const struct ib_device_ops swr_device_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = SWRNIC_DRIVER_ID,
-	.uverbs_abi_ver = SWRNIC_ABI_VERSION,
+	.uverbs_abi_ver = SWRNIC_ABI_IN_SYSFS,
 
 	.alloc_hw_port_stats = swr_alloc_hw_port_stats,
 	.alloc_mr = swr_alloc_mr,

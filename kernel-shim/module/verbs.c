@@ -141,14 +141,16 @@ int swr_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	error = swr_take_driver_data(udata, &req, sizeof(req));
 	if (error)
 		return error;
-	if (!req.abi_version || req.reserved[0] || req.reserved[1] || req.reserved[2])
+	if (req.reserved[0] || req.reserved[1] || req.reserved[2])
 		return -EINVAL;
 	if (udata->outlen < sizeof(resp))
 		return -ENOSPC;
+	resp.abi_version = swrnic_abi_common(req.abi_version);
+	if (!resp.abi_version)
+		return -EPROTO;
 	error = swr_file_create(to_swr_device(ibucontext->device), &ucontext->file, &fp, &fd);
 	if (error)
 		return error;
-	resp.abi_version = min_t(u32, req.abi_version, SWRNIC_ABI_VERSION);
 	resp.event_fd = fd;
 	error = ib_copy_to_udata(udata, &resp, sizeof(resp));
 	if (error) {

@@ -99,7 +99,7 @@ void add_device(TreeBuilder& build) {
 void add_uverbs(TreeBuilder& build) {
     const std::string uverbs = fmt::format("{}/infiniband_verbs/uverbs0", kParent);
     build.file(uverbs, "ibdev", kDeviceName);
-    build.file(uverbs, "abi_version", std::to_string(SWRNIC_ABI_VERSION));
+    build.file(uverbs, "abi_version", std::to_string(SWRNIC_ABI_IN_SYSFS));
     build.file(uverbs, "dev", fmt::format("{}:{}", kUverbsMajor, kUverbsMinor));
     build.file(uverbs, "uevent",
                fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/uverbs0", kUverbsMajor, kUverbsMinor));

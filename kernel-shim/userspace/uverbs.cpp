@@ -136,10 +136,11 @@ int UverbsFile::get_context(Locked& locked, UverbsRequest& request) {
     swrnic_alloc_ucontext_req asked;
     if (has_context_) return -EINVAL;
     if (!request.take(core) || !request.take_driver(asked)) return -EINVAL;
-    if (asked.abi_version == 0 || asked.reserved[0] != 0 || asked.reserved[1] != 0 || asked.reserved[2] != 0)
-        return -EINVAL;
+    if (asked.reserved[0] != 0 || asked.reserved[1] != 0 || asked.reserved[2] != 0) return -EINVAL;
     ib_uverbs_get_context_resp made{};
     swrnic_alloc_ucontext_resp driver{};
+    driver.abi_version = swrnic_abi_common(asked.abi_version);
+    if (driver.abi_version == 0) return -EPROTO;
     if (const int none = request.room(sizeof(made) + sizeof(driver)); none != 0) return none;
 
     const auto self = std::static_pointer_cast<UverbsFile>(locked->fds.find(locked, any_fd()));
@@ -158,7 +159,6 @@ int UverbsFile::get_context(Locked& locked, UverbsRequest& request) {
     has_context_ = true;
     made.async_fd = static_cast<std::uint32_t>(async_fd);
     made.num_comp_vectors = static_cast<std::uint32_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, 64L));
-    driver.abi_version = std::min<std::uint32_t>(asked.abi_version, SWRNIC_ABI_VERSION);
     request.put(&made, sizeof(made));
     request.put(&driver, sizeof(driver), sizeof(made));
     return 0;

@@ -2,6 +2,8 @@
 // Opening and closing the device.
 #include "context.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -40,7 +42,7 @@ using ContextPtr = std::unique_ptr<Context, FreeContext>;
 // GET_CONTEXT: agrees on the ABI version and returns the event file, or -1 and errno.
 int get_context(Context& context) {
     swrnic_alloc_ucontext_req driver{};
-    driver.abi_version = SWRNIC_ABI_VERSION;
+    driver.abi_version = SWRNIC_ABI_NEWEST;
     Request<ib_uverbs_get_context, swrnic_alloc_ucontext_req> request(driver);
     Response<ib_uverbs_get_context_resp, swrnic_alloc_ucontext_resp> response;
 #if SWRNIC_PABI >= 57
@@ -50,15 +52,23 @@ int get_context(Context& context) {
     const int error =
         ibv_cmd_get_context(&context.base, request.data(), request.size(), response.core(), response.size());
 #endif
+    if (error == EPROTO) {
+        log(LogLevel::kError,
+            "the device no longer speaks version {} of the provider interface: a newer swrnic-provider is needed",
+            SWRNIC_ABI_NEWEST);
+    }
     if (error) {
         errno = error;
         return -1;
     }
     const auto answer = response.driver();
-    if (answer.abi_version != SWRNIC_ABI_VERSION || answer.event_fd < 0) {
-        log(LogLevel::kError, "the device speaks version {} of the provider interface, this library {}",
-            answer.abi_version, SWRNIC_ABI_VERSION);
-        errno = EPROTONOSUPPORT;
+    if (swrnic_abi_common(answer.abi_version) != answer.abi_version) {
+        log(LogLevel::kError,
+            "the device speaks version {} of the provider interface, this library {} and newer: a newer swrnic-tools "
+            "is needed, or a newer swrnic-dkms and its module loaded anew",
+            answer.abi_version, SWRNIC_ABI_OLDEST);
+        ::close(answer.event_fd);
+        errno = EPROTO;
         return -1;
     }
     return answer.event_fd;

@@ -60,8 +60,8 @@ constexpr verbs_match_ent kMatchTable[] = {
 
 const verbs_device_ops kDeviceOps = {
     .name = "swrnic",
-    .match_min_abi_version = SWRNIC_ABI_VERSION,
-    .match_max_abi_version = SWRNIC_ABI_VERSION,
+    .match_min_abi_version = SWRNIC_ABI_IN_SYSFS,
+    .match_max_abi_version = SWRNIC_ABI_IN_SYSFS,
     .match_table = kMatchTable,
     .static_providers = nullptr,
     .match_device = match_device,

@@ -154,7 +154,7 @@ int Process::open_context() {
     require(fd >= 0, "the device opens");
     contexts_.push_back(fd);
     Bytes driver;
-    append(driver, swrnic_alloc_ucontext_req{SWRNIC_ABI_VERSION, {}});
+    append(driver, swrnic_alloc_ucontext_req{SWRNIC_ABI_NEWEST, {}});
     make(fd, IB_USER_VERBS_CMD_GET_CONTEXT, ib_uverbs_get_context{}, 24, driver);
     ib_uverbs_create_cq cq{};
     cq.cqe = 16;

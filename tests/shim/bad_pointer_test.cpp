@@ -137,7 +137,7 @@ TEST_F(BadPointer, GetContext) {
     Context fresh;
     fresh.cmd = Fd(open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC));
     swrnic_alloc_ucontext_req asked{};
-    asked.abi_version = SWRNIC_ABI_VERSION;
+    asked.abi_version = SWRNIC_ABI_NEWEST;
     Bytes driver;
     append(driver, asked);
     const int lowest = dup(0);

@@ -35,22 +35,6 @@ int send_bytes(int fd, const Bytes& bytes) {
     return 0;
 }
 
-namespace {
-
-template <typename T>
-std::uint64_t address_of(T& object) {
-    return reinterpret_cast<std::uint64_t>(&object);
-}
-
-template <typename T>
-Bytes bytes_of(const T& value) {
-    Bytes bytes;
-    append(bytes, value);
-    return bytes;
-}
-
-}  // namespace
-
 // ---- verbs ----
 
 Context::Context() : cmd(open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC)) {
@@ -61,14 +45,14 @@ Context::Context() : cmd(open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC)) {
     ib_uverbs_get_context core{};
     core.response = address_of(made);
     swrnic_alloc_ucontext_req asked{};
-    asked.abi_version = SWRNIC_ABI_VERSION;
+    asked.abi_version = SWRNIC_ABI_NEWEST;
     const int error = command(IB_USER_VERBS_CMD_GET_CONTEXT, core, sizeof(made), bytes_of(asked));
     EXPECT_EQ(error, 0);
     if (error != 0) return;
     async = Fd(static_cast<int>(made.async_fd));
     events = Fd(made.driver.event_fd);
     comp_vectors = made.num_comp_vectors;
-    EXPECT_EQ(made.driver.abi_version, unsigned{SWRNIC_ABI_VERSION});
+    EXPECT_EQ(made.driver.abi_version, unsigned{SWRNIC_ABI_NEWEST});
 }
 
 int Context::alloc_pd(std::uint32_t& handle) const {

@@ -42,6 +42,18 @@ void append(Bytes& bytes, const T& value) {
     std::memcpy(bytes.data() + at, &value, sizeof(value));
 }
 
+template <typename T>
+std::uint64_t address_of(T& object) {
+    return reinterpret_cast<std::uint64_t>(&object);
+}
+
+template <typename T>
+Bytes bytes_of(const T& value) {
+    Bytes bytes;
+    append(bytes, value);
+    return bytes;
+}
+
 int send_bytes(int fd, const Bytes& bytes);  // 0, or errno
 
 // One verbs context. Commands return 0 or errno.

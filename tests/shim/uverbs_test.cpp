@@ -27,7 +27,7 @@ TEST(Uverbs, GetContextOnceAndFirst) {
     Context context;
     std::uint32_t pd = 0;
     Bytes good(sizeof(swrnic_alloc_ucontext_req));
-    good[0] = SWRNIC_ABI_VERSION;
+    good[0] = SWRNIC_ABI_NEWEST;
     EXPECT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, ib_uverbs_get_context{}, 24, good), EINVAL)
         << "a second time";
     context.cmd = Fd(open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC));
@@ -35,10 +35,30 @@ TEST(Uverbs, GetContextOnceAndFirst) {
     ib_uverbs_get_context core{};
     EXPECT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, core, 24), EINVAL) << "another provider's: no driver data";
     Bytes asked(sizeof(swrnic_alloc_ucontext_req));
-    EXPECT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, core, 24, asked), EINVAL) << "ABI version 0";
-    asked[0] = 1;
+    EXPECT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, core, 24, asked), EPROTO) << "ABI version 0";
     asked[4] = 1;
     EXPECT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, core, 24, asked), EINVAL) << "reserved field";
+}
+
+// Each end says the newest version that it speaks; the other may be older or newer (swrnic-abi.h).
+TEST(Uverbs, TheNewestVersionThatBothSpeak) {
+    struct {
+        std::uint32_t async_fd, num_comp_vectors;
+        swrnic_alloc_ucontext_resp driver;
+    } made{};
+    ib_uverbs_get_context core{};
+    core.response = address_of(made);
+    swrnic_alloc_ucontext_req asked{};
+    for (const std::uint32_t newer : {std::uint32_t{SWRNIC_ABI_NEWEST + 1}, ~std::uint32_t{0}}) {
+        Context context;
+        context.cmd = Fd(open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC));
+        asked.abi_version = SWRNIC_ABI_OLDEST - 1;
+        EXPECT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, core, sizeof(made), bytes_of(asked)), EPROTO);
+        asked.abi_version = newer;
+        ASSERT_EQ(context.command(IB_USER_VERBS_CMD_GET_CONTEXT, core, sizeof(made), bytes_of(asked)), 0);
+        const Fd async(static_cast<int>(made.async_fd)), events(made.driver.event_fd);
+        EXPECT_EQ(made.driver.abi_version, std::uint32_t{SWRNIC_ABI_NEWEST});
+    }
 }
 
 TEST(Uverbs, TruncatedAndInflatedFrames) {

@@ -106,7 +106,7 @@ static int send_call(int fd, struct call *call, uint32_t command, size_t len, si
 
 static int get_context(int fd)
 {
-	struct swrnic_alloc_ucontext_req req = { .abi_version = SWRNIC_ABI_VERSION };
+	struct swrnic_alloc_ucontext_req req = { .abi_version = SWRNIC_ABI_NEWEST };
 	struct call call = {};
 
 	return send_call(fd, &call, IB_USER_VERBS_CMD_GET_CONTEXT, sizeof(struct ib_uverbs_get_context),
