@@ -26,6 +26,11 @@ inline constexpr std::uint32_t kMaxReads = 128;           // IRD and ORD alike; 
 inline constexpr std::uint32_t kMaxMessage = 0xffffffff;  // VERBS-42
 inline constexpr std::uint32_t kMaxGids = 256;
 
+// What the uAPI's eight bits show of a depth (VERBS-43).
+constexpr std::uint8_t shown_depth(std::uint16_t depth) {
+    return static_cast<std::uint8_t>(depth < kMaxReads ? depth : kMaxReads);
+}
+
 inline constexpr std::uint32_t kStartupTimeoutMs = 10'000;  // TCP connect plus MPA, where the QP names none
 inline constexpr std::uint32_t kMaxHalfOpen = 128;          // connections per listener whose Request is not complete
 inline constexpr std::uint32_t kHalfOpenGraceMs = 250;      // when there are so many, the oldest may go after this

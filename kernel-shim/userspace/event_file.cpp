@@ -159,6 +159,10 @@ void EventFile::order(Locked& locked, std::uint32_t qpn, swrnic_down_type type) 
     push(locked, record);
 }
 
+void order_error(Locked& locked, const Qp& qp) {
+    if (EventFile* file = qp.context->event_file(locked)) file->order(locked, qp.qpn, SWRNIC_DOWN_QP_ERROR);
+}
+
 void EventFile::forget(Locked& locked, std::uint32_t qpn) {
     remove_if(locked, [&](const swrnic_down& record) {
         if (record.qpn != qpn) return false;

@@ -32,4 +32,7 @@ class EventFile : public Queue<swrnic_down> {
     std::vector<int> kept_;  // by SWRNIC_UP_KEEP
 };
 
+// QP_ERROR to whoever drives it.
+void order_error(Locked& locked, const Qp& qp);
+
 }  // namespace swrnic::shim

@@ -135,6 +135,10 @@ std::string pacing_of(int fd) {
     return std::string_view(name).starts_with("bbr") ? name : "";
 }
 
+void free_port_later(int fd) {
+    sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+}
+
 void set_congestion_control(int fd, std::string_view name) {
     sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
 }

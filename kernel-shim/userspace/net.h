@@ -57,6 +57,9 @@ bool has_ended(int fd);
 // A socket that is closed on exec, or -errno; a line in the log when there is no descriptor left.
 int open_socket(int family, int type, int protocol);
 
+// Before it listens or connects: what will linger of it must keep no server from its port.
+void free_port_later(int fd);
+
 // The socket's congestion control if it paces by timers what it sends (BBR), else "". A connection that was established
 // with one stays paced, whatever is chosen later.
 std::string pacing_of(int fd);

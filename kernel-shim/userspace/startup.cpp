@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "device_limits.h"
+#include "event_file.h"
 #include "log.h"
 #include "signals.h"
 #include "state.h"
@@ -116,13 +117,12 @@ void Startup::expire(Locked& locked) {
         if (pending.stage == Stage::kAwaitReady) {
             const auto qp = locked->qps.find(pending.qpn);
             log(LogLevel::kInfo, "qp {:#x} peer {}: no first FPDU in time", pending.qpn, pending.peer);
-            if (qp != locked->qps.end()) cm_order_error(locked, *qp->second);
+            if (qp != locked->qps.end()) order_error(locked, *qp->second);
             remove(key, true);
         } else if (pending.stage == Stage::kConnecting) {
-            const auto id = locked->cm_ids.find(pending.cm_id);
-            const std::shared_ptr<CmId> owner = id != locked->cm_ids.end() ? id->second : nullptr;
+            const auto owner = pending.owner.lock();
             remove(key, true);
-            if (owner != nullptr) cm_connect_failed(locked, *owner, -ETIMEDOUT);
+            if (owner != nullptr) owner->failed(locked, -ETIMEDOUT, {});
         } else {
             on_event(locked, pending, swrnic_mpa_timeout(&pending.mpa));
         }
@@ -201,22 +201,21 @@ bool Startup::same_host(std::uint64_t key) const {
 
 // ---- what commands start ----
 
-int Startup::listen(Locked&, CmId& id, int backlog) {
+int Startup::listen(Locked&, const std::shared_ptr<StartupListener>& owner, int socket, int backlog,
+                    std::uint64_t& key) {
     // Inherited by what it accepts. A stream whose user has yet to decide has no other deadline.
-    leave_pacing(id.socket);
-    sys::set_option(id.socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-    cm_free_port_later(id.socket);
-    sys::set_option(id.socket, SOL_SOCKET, SO_REUSEPORT, 0);  // nobody shares the port of a listener
-    const int error = sys::listen(id.socket, backlog);
+    leave_pacing(socket);
+    sys::set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    free_port_later(socket);
+    sys::set_option(socket, SOL_SOCKET, SO_REUSEPORT, 0);  // nobody shares the port of a listener
+    const int error = sys::listen(socket, backlog);
     if (error != 0) return error;
-    const std::uint64_t key = next_key_++;
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = key;
-    if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, id.socket, &event); failed != 0) return failed;
-    listeners_.emplace(key, Listener{key, id.socket, id.handle, Address::local_of(id.socket), {}});
-    id.socket = -1;
-    id.startup = key;
+    event.data.u64 = next_key_;
+    if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event); failed != 0) return failed;
+    key = next_key_++;
+    listeners_.emplace(key, Listener{key, socket, owner, Address::local_of(socket), {}});
     return 0;
 }
 
@@ -231,7 +230,7 @@ int Startup::begin_to_connect(Pending& pending) {
     pending.stage = Stage::kConnecting;
     pending.same_host = on_same_host(pending.local, pending.peer);
     if (pending.same_host) leave_pacing(pending.fd);
-    cm_free_port_later(pending.fd);
+    free_port_later(pending.fd);
     int error = sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
     if (error != 0 && error != -EINPROGRESS) return error;
     error = pending.same_host ? send_at_once(pending) : -EAGAIN;
@@ -239,38 +238,34 @@ int Startup::begin_to_connect(Pending& pending) {
     return error == -EAGAIN ? 0 : error;
 }
 
-int Startup::connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms) {
-    if (id.socket < 0) id.socket = cm_make_socket(locked, id, {}, PortMay::kNot);
-    if (id.socket < 0) return id.socket;
-    Pending& pending = add_pending(locked, id.socket);
+int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner, int socket, Ends ends, const Qp& qp,
+                     const Terms& terms, std::uint64_t& key) {
+    Pending& pending = add_pending(locked, socket);
     const auto size = static_cast<std::uint32_t>(terms.private_data.size());
     if (swrnic_mpa_initiate(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) {
         remove(pending.key, false);
         return -EINVAL;
     }
-    id.socket = -1;
-    id.startup = pending.key;
+    key = pending.key;
     pending.terms = terms.params;
     pending.private_data.assign(terms.private_data.begin(), terms.private_data.end());
     pending.initiator = true;
-    pending.cm_id = id.handle;
+    pending.owner = owner;
     pending.qpn = qp.qpn;
-    pending.local = id.local;
-    pending.peer = id.peer;
+    pending.local = ends.local;
+    pending.peer = ends.peer;
     pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
-    const int error = begin_to_connect(pending);
-    if (error != 0) {
+    if (const int error = begin_to_connect(pending); error != 0) {
         remove(pending.key, true);
-        id.startup = 0;
-        cm_connect_failed(locked, id, error);  // asynchronously, as every outcome of a connect
+        owner->failed(locked, error, {});  // as an event, like every outcome of a connect
         return 0;
     }
     set_deadline(pending, pending.timeout_ms);
     return 0;
 }
 
-int Startup::accept(Locked& locked, CmId& child, const Qp& qp, const Terms& terms) {
-    const auto it = pending_.find(child.startup);
+int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms& terms) {
+    const auto it = pending_.find(key);
     if (it == pending_.end()) return -ECONNRESET;
     Pending& pending = it->second;
     if (has_ended(pending.fd)) {
@@ -288,10 +283,10 @@ int Startup::accept(Locked& locked, CmId& child, const Qp& qp, const Terms& term
     return 0;
 }
 
-int Startup::reject(Locked& locked, CmId& child, std::span<const std::uint8_t> private_data) {
-    const auto it = pending_.find(child.startup);
-    child.startup = 0;
+int Startup::reject(Locked& locked, std::uint64_t key, PrivateData private_data) {
+    const auto it = pending_.find(key);
     if (it == pending_.end()) return 0;  // nobody is left to be told
+    it->second.owner.reset();
     Pending& pending = it->second;
     if (swrnic_mpa_reject(&pending.mpa, private_data.data(), static_cast<std::uint32_t>(private_data.size())) != 0) {
         remove(pending.key, true);

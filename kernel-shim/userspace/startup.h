@@ -16,11 +16,44 @@
 #include <string>
 #include <unordered_map>
 
+#include "net.h"
 #include "populated_pool.h"
 #include "swrnic_mpa.h"
-#include "ucma.h"
+#include "uverbs.h"
 
 namespace swrnic::shim {
+
+using PrivateData = std::span<const std::uint8_t>;
+
+// Who has a stream set up, and hears what becomes of it. All calls come under the lock.
+class StartupOwner {
+  public:
+    virtual ~StartupOwner() = default;
+    // TCP is connected, from here.
+    virtual void connected_from(const Address& local) = 0;
+    // A socket for a second try from this address, whose port is 0; or -errno.
+    virtual int new_socket(Locked& locked, const Address& local) = 0;
+    // Both ends agree, and the QP has been told of its stream: QP_READY comes next. terminated: to say what the peer
+    // did wrong is all that the stream is for; failed() follows.
+    virtual void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) = 0;
+    // Startup is over, without a stream. error: negative; -ECONNREFUSED: the peer's Reply said no.
+    virtual void failed(Locked& locked, int error, PrivateData said) = 0;
+};
+
+// Who decides about the Requests that come to a port.
+class StartupListener {
+  public:
+    struct Request {
+        std::uint64_t key;  // accept() and reject() take it
+        const Address& local;
+        const Address& peer;
+        const swrnic_mpa_peer_info& asked;
+        PrivateData said;
+    };
+    virtual ~StartupListener() = default;
+    // A whole Request. Whose it is from now on; nullptr: it is refused at once.
+    virtual std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) = 0;
+};
 
 class Startup {
   public:
@@ -29,15 +62,22 @@ class Startup {
 
     struct Terms {  // of connect or accept
         swrnic_mpa_params params;
-        std::span<const std::uint8_t> private_data;
+        PrivateData private_data;
     };
 
-    // All take the id's socket, or make one, and set id.startup. 0 or -errno.
-    int listen(Locked& locked, CmId& id, int backlog);
-    int connect(Locked& locked, CmId& id, const Qp& qp, const Terms& terms);
-    // The child's decision. -ECONNRESET: the peer went away while the application thought about it.
-    int accept(Locked& locked, CmId& child, const Qp& qp, const Terms& terms);
-    int reject(Locked& locked, CmId& child, std::span<const std::uint8_t> private_data);
+    // Both take the socket, which is bound, and set key. 0 or -errno; then the socket is the caller's still. A connect
+    // that fails is told to its owner, within the call at the earliest.
+    int listen(Locked& locked, const std::shared_ptr<StartupListener>& owner, int socket, int backlog,
+               std::uint64_t& key);
+    struct Ends {
+        const Address &local, &peer;
+    };
+    int connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner, int socket, Ends ends, const Qp& qp,
+                const Terms& terms, std::uint64_t& key);
+    // What is decided about a Request. -ECONNRESET: the peer went away meanwhile.
+    int accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms& terms);
+    // The owner hears nothing more.
+    int reject(Locked& locked, std::uint64_t key, PrivateData private_data);
 
     bool same_host(std::uint64_t key) const;
 
@@ -59,9 +99,9 @@ class Startup {
         int fd = -1;
         bool initiator = false;
         Stage stage = Stage::kFrames;
-        std::uint32_t interest = 0;  // what epoll watches
-        std::uint64_t listener = 0;  // while its Request is not complete
-        std::uint32_t cm_id = 0;     // from the Request on, or from connect()
+        std::uint32_t interest = 0;         // what epoll watches
+        std::uint64_t listener = 0;         // while its Request is not complete
+        std::weak_ptr<StartupOwner> owner;  // from the Request on, or from connect()
         std::uint32_t qpn = 0;
         Address local, peer;
         bool same_host = false;
@@ -77,7 +117,7 @@ class Startup {
     struct Listener {
         std::uint64_t key;
         int fd;
-        std::uint32_t cm_id;
+        std::weak_ptr<StartupListener> owner;
         Address local;
         std::deque<std::uint64_t> half_open;
         bool paused = false;  // connections wait in the kernel's backlog
@@ -117,7 +157,7 @@ class Startup {
     void on_full_operation(Locked& locked, Pending& pending, bool terminate);
     void on_rejected(Locked& locked, Pending& pending);
     void on_failed(Locked& locked, Pending& pending);
-    bool retry_unenhanced(Locked& locked, CmId& id, Pending& failed);
+    bool retry_unenhanced(Locked& locked, StartupOwner& owner, Pending& failed);
     void finish_reject(Pending& pending);
 
     const int epoll_, wake_;

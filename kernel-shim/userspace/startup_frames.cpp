@@ -15,22 +15,8 @@ namespace {
 constexpr int kAcceptsPerTurn = 64;  // so that a flood on one port does not starve the others
 constexpr auto kPause = std::chrono::milliseconds(100);
 
-std::shared_ptr<CmId> find_id(Locked& locked, std::uint32_t handle) {
-    const auto it = locked->cm_ids.find(handle);
-    return it == locked->cm_ids.end() ? nullptr : it->second;
-}
-
-std::uint8_t shown_depth(std::uint16_t depth) {  // the uAPI has eight bits (VERBS-43)
-    return static_cast<std::uint8_t>(std::min<std::uint32_t>(depth, kMaxReads));
-}
-
-rdma_ucm_conn_param private_data_of(const swrnic_mpa& mpa) {
-    rdma_ucm_conn_param conn{};
-    const swrnic_mpa_peer_info* peer = swrnic_mpa_peer(&mpa);
-    conn.private_data_len = static_cast<std::uint8_t>(std::min<std::uint16_t>(peer->private_len, 255));
-    if (conn.private_data_len > 0) std::memcpy(conn.private_data, swrnic_mpa_peer_private(&mpa), conn.private_data_len);
-    conn.valid = 1;
-    return conn;
+PrivateData private_data_of(const swrnic_mpa& mpa) {
+    return {swrnic_mpa_peer_private(&mpa), swrnic_mpa_peer(&mpa)->private_len};
 }
 
 }  // namespace
@@ -64,7 +50,7 @@ bool Startup::make_room(Listener& listener) {
         pause(listener, grace_ends);
         return false;
     }
-    log(LogLevel::kInfo, "listener id {}: too many silent peers, {} goes", listener.cm_id, pending_.at(oldest).peer);
+    log(LogLevel::kInfo, "listener {}: too many silent peers, {} goes", listener.local, pending_.at(oldest).peer);
     remove(oldest, true);
     return true;
 }
@@ -84,7 +70,7 @@ void Startup::accept_all(Locked& locked, std::uint64_t listener_key) {
         Address peer;
         const int fd = accept_one(listener.fd, peer);
         if (fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM) {
-            log(LogLevel::kWarn, "listener id {}: accept: error {}, trying again later", listener.cm_id, -fd);
+            log(LogLevel::kWarn, "listener {}: accept: error {}, trying again later", listener.local, -fd);
             return pause(listener, Clock::now() + kPause);
         }
         if (fd == -EAGAIN) return;
@@ -151,13 +137,13 @@ void Startup::on_connected(Locked& locked, Pending& pending, bool failed) {
     if (failed) sys::getsockopt(pending.fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (pending.local.port() == 0) pending.local = Address::local_of(pending.fd);
     if (error == 0 && meets_itself(pending)) error = ECONNREFUSED;
-    const auto id = find_id(locked, pending.cm_id);
-    if (error != 0 || id == nullptr) {
+    const auto owner = pending.owner.lock();
+    if (error != 0 || owner == nullptr) {
         remove(pending.key, true);
-        if (id != nullptr) cm_connect_failed(locked, *id, -error);
+        if (owner != nullptr) owner->failed(locked, -error, {});
         return;
     }
-    id->local = pending.local;
+    owner->connected_from(pending.local);
     pending.stage = Stage::kFrames;
     drive(locked, pending.key);
 }
@@ -239,85 +225,61 @@ void Startup::on_event(Locked& locked, Pending& pending, swrnic_mpa_event event)
 
 void Startup::on_request(Locked& locked, Pending& pending) {
     const auto it = listeners_.find(pending.listener);
-    const auto listener = it != listeners_.end() ? find_id(locked, it->second.cm_id) : nullptr;
-    const swrnic_mpa_peer_info* peer = swrnic_mpa_peer(&pending.mpa);
-    if (listener == nullptr || listener->backlog <= 0 || peer->private_len > 255) {
-        // 255: more than the uAPI can show. Refused in the open rather than cut short.
-        log(LogLevel::kInfo, "listener: connection from {} refused: {}", pending.peer,
-            peer->private_len > 255 ? "private data too long" : "backlog full");
+    const auto listener = it != listeners_.end() ? it->second.owner.lock() : nullptr;
+    std::shared_ptr<StartupOwner> owner;
+    if (listener != nullptr) {
+        owner = listener->request(locked, {pending.key, pending.local, pending.peer, *swrnic_mpa_peer(&pending.mpa),
+                                           private_data_of(pending.mpa)});
+    }
+    if (owner == nullptr) {
         pending.stage = Stage::kFrames;
         if (swrnic_mpa_reject(&pending.mpa, nullptr, 0) != 0) remove(pending.key, true);
         return;
     }
     leave_half_open(pending);
-    --listener->backlog;
-
-    const auto child = make_cm_id(locked, *listener->file);
-    child->state = CmState::kRequested;
-    child->port_space = listener->port_space;
-    child->local = pending.local;
-    child->peer = pending.peer;
-    child->on_device = true;
-    child->startup = pending.key;
-    pending.cm_id = child->handle;
+    pending.owner = owner;
     pending.stage = Stage::kDeciding;
     set_deadline(pending, 0);
     unwatch(pending);  // accept() looks whether the peer is still there
-
-    // VERBS-51: what the peer may have outstanding we must hold, and the reverse; without revision 2 the maxima are
-    // shown.
-    CmEvent event{
-        listener, child, listener->uid, child->handle, CmEventType::kConnectRequest, 0, private_data_of(pending.mpa)};
-    event.conn.responder_resources = shown_depth(peer->enhanced != 0 ? peer->ord : std::uint16_t{kMaxReads});
-    event.conn.initiator_depth = shown_depth(peer->enhanced != 0 ? peer->ird : std::uint16_t{kMaxReads});
-    log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", listener->handle, pending.peer, peer->rev);
-    listener->file->post(locked, std::move(event));
 }
 
 void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate) {
-    const auto id = find_id(locked, pending.cm_id);
+    const auto owner = pending.owner.lock();
     const auto qp = locked->qps.find(pending.qpn);
     EventFile* file = qp != locked->qps.end() ? qp->second->context->event_file(locked) : nullptr;
     swrnic_connected connected{};
-    if (id == nullptr || file == nullptr || swrnic_mpa_connected(&pending.mpa, &connected) != 0) {
+    if (owner == nullptr || file == nullptr || swrnic_mpa_connected(&pending.mpa, &connected) != 0) {
         remove(pending.key, true);
-        if (id != nullptr) cm_connect_failed(locked, *id, -ECONNABORTED);
+        if (owner != nullptr) owner->failed(locked, -ECONNABORTED, {});
         return;
     }
     connected.fd = pending.fd;
-    connected.flags |= SWRNIC_CONN_NODELAY;  // cm_make_socket()
+    connected.flags |= SWRNIC_CONN_NODELAY;  // open_socket()
     if (pending.same_host) connected.flags |= SWRNIC_CONN_SAME_HOST;
     connected.local = pending.local.for_abi();
     connected.peer = pending.peer.for_abi();
-    const rdma_ucm_conn_param said = private_data_of(pending.mpa);
-    const bool initiator = pending.initiator;
-    if (terminate) {
-        remove(pending.key, false);
-    } else {
-        // The socket changes hands; the entry stays to see that QP_READY comes, within the time that startup has.
-        unwatch(pending);
-        pending.fd = -1;
-        pending.stage = Stage::kAwaitReady;
-    }
+    // The socket changes hands; the entry stays to see that QP_READY comes, within the time that startup has.
+    unwatch(pending);
+    pending.fd = -1;
+    pending.stage = Stage::kAwaitReady;
     qp->second->ird = shown_depth(connected.ird);
     qp->second->ord = shown_depth(connected.ord);
     file->hand_over(locked, *qp->second, connected);
-    if (id->disconnects) cm_order_disconnect(locked, *id);
     log(LogLevel::kInfo, "qp {:#x} peer {}: {} in full operation, flags {:#x} ird {} ord {} rtr {}", qp->first,
-        id->peer, initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord, connected.rtr);
-    if (terminate) return cm_connect_failed(locked, *id, -EPROTO);
-    id->outcome = initiator ? said : rdma_ucm_conn_param{};
-    id->outcome.valid = 1;
-    id->outcome.responder_resources = shown_depth(connected.ird);
-    id->outcome.initiator_depth = shown_depth(connected.ord);
-    id->outcome.qp_num = qp->first;
+        pending.peer, pending.initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord,
+        connected.rtr);
+    const std::uint64_t key = pending.key;
+    owner->full_operation(locked, connected, private_data_of(pending.mpa), terminate);
+    if (!terminate) return;
+    remove(key, false);
+    owner->failed(locked, -EPROTO, {});
 }
 
 void Startup::on_rejected(Locked& locked, Pending& pending) {
-    const rdma_ucm_conn_param said = private_data_of(pending.mpa);
-    const auto id = find_id(locked, pending.cm_id);
-    remove(pending.key, true);
-    if (id != nullptr) cm_connect_failed(locked, *id, -ECONNREFUSED, &said);  // VERBS-52
+    const std::uint64_t key = pending.key;
+    if (const auto owner = pending.owner.lock(); owner != nullptr)
+        owner->failed(locked, -ECONNREFUSED, private_data_of(pending.mpa));  // VERBS-52
+    remove(key, true);
 }
 
 void Startup::finish_reject(Pending& pending) {
@@ -333,24 +295,18 @@ void Startup::on_failed(Locked& locked, Pending& pending) {
                                                          : -EPROTO;
     log(LogLevel::kInfo, "peer {}: startup failed: {}", pending.peer,
         swrnic_mpa_reason_name(swrnic_mpa_failure(&pending.mpa)));
-    const auto id = find_id(locked, pending.cm_id);
-    const bool known = id != nullptr && id->startup == pending.key;
-    if (known && retry_unenhanced(locked, *id, pending)) return;
+    const auto owner = pending.owner.lock();
+    if (owner != nullptr && retry_unenhanced(locked, *owner, pending)) return;
     remove(pending.key, true);
-    if (!known) return;
-    if (id->state == CmState::kRequested) {
-        id->startup = 0;  // nothing may be told before ACCEPT, which then fails with ECONNRESET
-        return;
-    }
-    cm_connect_failed(locked, *id, error);
+    if (owner != nullptr) owner->failed(locked, error, {});
 }
 
 // RFC 6581 10: a Responder of revision 1 closes on an enhanced Request. One more connection, within the same deadline.
-bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
+bool Startup::retry_unenhanced(Locked& locked, StartupOwner& owner, Pending& failed) {
     if (!failed.initiator || failed.retried || swrnic_mpa_retry_rev1(&failed.mpa) == 0) return false;
-    Address source = id.local;
+    Address source = failed.local;
     source.set_port(0);
-    const int fd = cm_make_socket(locked, id, source, PortMay::kNot);
+    const int fd = owner.new_socket(locked, source);
     if (fd < 0) return false;
     failed.terms.rev = 1;
     failed.terms.p2p = 0;
@@ -368,7 +324,7 @@ bool Startup::retry_unenhanced(Locked& locked, CmId& id, Pending& failed) {
     failed.retried = true;
     if (const int error = begin_to_connect(failed); error != 0) {
         remove(failed.key, true);
-        cm_connect_failed(locked, id, error);
+        owner.failed(locked, error, {});
     }
     return true;
 }

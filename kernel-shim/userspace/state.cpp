@@ -12,6 +12,7 @@
 #include "log.h"
 #include "sanitizer_runtime.h"
 #include "startup.h"
+#include "ucma.h"
 
 namespace swrnic::shim {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "net.h"
 #include "queue_file.h"
+#include "startup.h"
 #include "uverbs.h"
 
 namespace swrnic::shim {
@@ -47,7 +48,7 @@ enum class CmState : std::uint8_t {
     kOver,           // failed, rejected or closed: nothing more will happen
 };
 
-class CmId {
+class CmId : public StartupOwner, public StartupListener {
   public:
     std::uint32_t handle = 0;
     std::uint64_t uid = 0;  // of a child: 0 until ACCEPT names one
@@ -67,6 +68,12 @@ class CmId {
     std::uint32_t qpn = 0;      // 0: none
     std::uint32_t events_reported = 0;
     rdma_ucm_conn_param outcome{};  // what ESTABLISHED will show
+
+    void connected_from(const Address& from) override { local = from; }
+    int new_socket(Locked& locked, const Address& from) override;
+    void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) override;
+    void failed(Locked& locked, int error, PrivateData said) override;
+    std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) override;
 
     bool is_for_connections() const { return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB; }
     void close_socket();
@@ -163,19 +170,14 @@ enum class PortMay : std::uint8_t {
 // else binds to its port, unless both ids say RDMA_OPTION_ID_REUSEADDR.
 int cm_make_socket(Locked& locked, const CmId& id, const Address& local, PortMay may);
 void cm_share_port(const CmId& id, int fd);
-// Before it listens or connects: what will linger of it must keep no server from its port.
-void cm_free_port_later(int fd);
 void cm_set_tos(const CmId& id, int fd);
 
 // Ends what id does, without an event: startup, listening, stream. The id is kOver then.
 void cm_stop(Locked& locked, CmId& id);
-// Startup of an active connection has failed; error is a negative errno. Raises the event that belongs to it.
-void cm_connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_param* conn = nullptr);
 
 void cm_stream_ready(Locked& locked, Qp& qp);                   // QP_READY
 void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready);  // QP_CLOSED
 void cm_abort_startup(Locked& locked, Qp& qp, int error);       // the QP was moved to ERR or RESET
-void cm_order_error(Locked& locked, Qp& qp);                    // QP_ERROR to whoever drives it
 void cm_order_disconnect(Locked& locked, CmId& id);             // QP_DISCONNECT
 void cm_qp_gone(Locked& locked, Qp& qp);                        // the QP, or whoever drives it, is gone
 

@@ -72,10 +72,6 @@ void cm_share_port(const CmId& id, int fd) {
     sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, id.reuse_address ? 1 : 0);
 }
 
-void cm_free_port_later(int fd) {
-    sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-}
-
 void cm_set_tos(const CmId& id, int fd) {
     if (!id.has_tos) return;
     // Whichever the socket's family has no use for fails; one for both is asked for both.

@@ -13,6 +13,7 @@ namespace swrnic::shim {
 namespace {
 
 constexpr std::uint8_t kQpStateInit = 1, kQpStateRtr = 2;
+constexpr std::size_t kMostPrivateData = 255;  // more the uAPI cannot show
 
 // The QP of a connect or accept: any of this process's contexts may own it.
 Qp* usable_qp(Locked& locked, std::uint32_t qpn) {
@@ -60,6 +61,33 @@ Startup::Terms terms_of(const Qp& qp, const rdma_ucm_conn_param& conn, bool same
     return terms;
 }
 
+rdma_ucm_conn_param param_of(PrivateData said) {
+    rdma_ucm_conn_param conn{};
+    conn.private_data_len = static_cast<std::uint8_t>(std::min<std::size_t>(said.size(), kMostPrivateData));
+    if (conn.private_data_len > 0) std::memcpy(conn.private_data, said.data(), conn.private_data_len);
+    conn.valid = 1;
+    return conn;
+}
+
+// Startup of an active connection has failed. Raises the event that belongs to the error.
+void connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_param* conn = nullptr) {
+    const bool passive = id.state == CmState::kAccepting;
+    if (id.state != CmState::kConnecting && !passive) return;
+    id.state = CmState::kOver;
+    id.startup = 0;
+    detach(locked, id);
+    if (passive) {
+        // What was accepted is established, whatever happens to it: so iw_cm tells it, and so servers expect it.
+        cm_post(locked, id, CmEventType::kEstablished, 0, &id.outcome);
+        cm_post(locked, id, CmEventType::kDisconnected);
+        return;
+    }
+    const CmEventType type = error == -ECONNREFUSED || error == -ECONNRESET ? CmEventType::kRejected
+                             : error == -ETIMEDOUT                          ? CmEventType::kUnreachable
+                                                                            : CmEventType::kConnectError;
+    cm_post(locked, id, type, error, conn);
+}
+
 }  // namespace
 
 // ---- commands ----
@@ -75,15 +103,20 @@ int UcmaFile::connect(Locked& locked, UcmaRequest& request) {
     if (qp == nullptr) return -EINVAL;
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;
+    if (id->socket < 0) id->socket = cm_make_socket(locked, *id, {}, PortMay::kNot);
+    if (id->socket < 0) return id->socket;
     id->state = CmState::kConnecting;
     attach(*id, *qp);
     // The source was found when the address was resolved, so both ends are known before TCP connects.
-    error = startup->connect(locked, *id, *qp, terms_of(*qp, command.conn_param, on_same_host(id->local, id->peer)));
+    error = startup->connect(locked, id, id->socket, {id->local, id->peer}, *qp,
+                             terms_of(*qp, command.conn_param, on_same_host(id->local, id->peer)), id->startup);
     if (error != 0) {
         detach(locked, *id);
         id->state = CmState::kRouteResolved;
+        return error;
     }
-    return error;
+    id->socket = -1;
+    return 0;
 }
 
 int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
@@ -106,9 +139,11 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
     if (startup == nullptr) return -ENOMEM;
     const bool sane = command.backlog > 0 && command.backlog < static_cast<std::uint32_t>(kMaxBacklog);
     id->backlog = sane ? static_cast<int>(command.backlog) : kMaxBacklog;
-    error = startup->listen(locked, *id, kTcpBacklog);
-    if (error == 0) id->state = CmState::kListening;
-    return error;
+    error = startup->listen(locked, id, id->socket, kTcpBacklog, id->startup);
+    if (error != 0) return error;
+    id->socket = -1;
+    id->state = CmState::kListening;
+    return 0;
 }
 
 int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
@@ -124,7 +159,8 @@ int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
     id->uid = command.uid;
     id->state = CmState::kAccepting;
     attach(*id, *qp);
-    error = startup->accept(locked, *id, *qp, terms_of(*qp, command.conn_param, startup->same_host(id->startup)));
+    error =
+        startup->accept(locked, id->startup, *qp, terms_of(*qp, command.conn_param, startup->same_host(id->startup)));
     if (error != 0) {
         detach(locked, *id);
         id->uid = 0;
@@ -143,7 +179,7 @@ int UcmaFile::reject(Locked& locked, UcmaRequest& request) {
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;
     id->state = CmState::kOver;
-    return startup->reject(locked, *id, {command.private_data, command.private_data_len});
+    return startup->reject(locked, std::exchange(id->startup, 0), {command.private_data, command.private_data_len});
 }
 
 int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
@@ -169,11 +205,59 @@ int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
     }
 }
 
-// ---- outcomes ----
+// ---- what startup tells ----
 
-void cm_order_error(Locked& locked, Qp& qp) {
-    if (EventFile* file = qp.context->event_file(locked)) file->order(locked, qp.qpn, SWRNIC_DOWN_QP_ERROR);
+int CmId::new_socket(Locked& locked, const Address& from) {
+    return cm_make_socket(locked, *this, from, PortMay::kNot);
 }
+
+std::shared_ptr<StartupOwner> CmId::request(Locked& locked, const Request& request) {
+    if (backlog <= 0 || request.said.size() > kMostPrivateData) {  // refused in the open rather than cut short
+        log(LogLevel::kInfo, "listener id {}: connection from {} refused: {}", handle, request.peer,
+            backlog <= 0 ? "backlog full" : "private data too long");
+        return nullptr;
+    }
+    --backlog;
+    auto child = make_cm_id(locked, *file);
+    child->state = CmState::kRequested;
+    child->port_space = port_space;
+    child->local = request.local;
+    child->peer = request.peer;
+    child->on_device = true;
+    child->startup = request.key;
+
+    // VERBS-51: what the peer may have outstanding we must hold, and the reverse; without revision 2 the maxima are
+    // shown.
+    const bool enhanced = request.asked.enhanced != 0;
+    rdma_ucm_conn_param conn = param_of(request.said);
+    conn.responder_resources = shown_depth(enhanced ? request.asked.ord : std::uint16_t{kMaxReads});
+    conn.initiator_depth = shown_depth(enhanced ? request.asked.ird : std::uint16_t{kMaxReads});
+    log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", handle, request.peer, request.asked.rev);
+    file->post(locked,
+               CmEvent{locked->cm_ids.at(handle), child, uid, child->handle, CmEventType::kConnectRequest, 0, conn});
+    return child;
+}
+
+void CmId::full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) {
+    if (disconnects) cm_order_disconnect(locked, *this);
+    if (terminated) return;
+    outcome = agreed.role == SWRNIC_ROLE_INITIATOR ? param_of(said) : rdma_ucm_conn_param{};
+    outcome.valid = 1;
+    outcome.responder_resources = shown_depth(agreed.ird);
+    outcome.initiator_depth = shown_depth(agreed.ord);
+    outcome.qp_num = qpn;
+}
+
+void CmId::failed(Locked& locked, int error, PrivateData said) {
+    if (state == CmState::kRequested) {
+        startup = 0;  // nothing may be told before ACCEPT, which then fails with ECONNRESET
+        return;
+    }
+    const rdma_ucm_conn_param conn = param_of(said);
+    connect_failed(locked, *this, error, said.data() != nullptr ? &conn : nullptr);
+}
+
+// ---- outcomes ----
 
 void cm_order_disconnect(Locked& locked, CmId& id) {
     const auto it = locked->qps.find(id.qpn);
@@ -186,7 +270,7 @@ void cm_stop(Locked& locked, CmId& id) {
     const CmState was = std::exchange(id.state, CmState::kOver);
     Startup* startup = locked->startup;
     if (was == CmState::kRequested && startup != nullptr) {
-        startup->reject(locked, id, {});  // destroying a request refuses it
+        startup->reject(locked, id.startup, {});  // destroying a request refuses it
     } else if (id.startup != 0 && startup != nullptr) {
         startup->cancel(locked, id.startup);
     }
@@ -196,25 +280,7 @@ void cm_stop(Locked& locked, CmId& id) {
     if (id.qpn == 0 || it == locked->qps.end()) return;
     detach(locked, id);
     const bool live = was == CmState::kConnecting || was == CmState::kAccepting || was == CmState::kEstablished;
-    if (live && it->second->stream != Stream::kNone) cm_order_error(locked, *it->second);  // abrupt, as iw_cm does it
-}
-
-void cm_connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_param* conn) {
-    const bool passive = id.state == CmState::kAccepting;
-    if (id.state != CmState::kConnecting && !passive) return;
-    id.state = CmState::kOver;
-    id.startup = 0;
-    detach(locked, id);
-    if (passive) {
-        // What was accepted is established, whatever happens to it: so iw_cm tells it, and so servers expect it.
-        cm_post(locked, id, CmEventType::kEstablished, 0, &id.outcome);
-        cm_post(locked, id, CmEventType::kDisconnected);
-        return;
-    }
-    const CmEventType type = error == -ECONNREFUSED || error == -ECONNRESET ? CmEventType::kRejected
-                             : error == -ETIMEDOUT                          ? CmEventType::kUnreachable
-                                                                            : CmEventType::kConnectError;
-    cm_post(locked, id, type, error, conn);
+    if (live && it->second->stream != Stream::kNone) order_error(locked, *it->second);  // abrupt, as iw_cm does it
 }
 
 void cm_stream_ready(Locked& locked, Qp& qp) {
@@ -231,7 +297,7 @@ void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready) {
     if (id == nullptr) return;
     if (!was_ready) {
         if (locked->startup != nullptr && id->startup != 0) locked->startup->cancel(locked, id->startup);
-        cm_connect_failed(locked, *id, -ECONNRESET);
+        connect_failed(locked, *id, -ECONNRESET);
         return;
     }
     if (id->state != CmState::kEstablished && id->state != CmState::kDisconnecting) return;
@@ -245,7 +311,7 @@ void cm_abort_startup(Locked& locked, Qp& qp, int error) {
     if (id == nullptr || qp.stream != Stream::kNone) return;  // a live stream is the engine's to end
     if (id->state != CmState::kConnecting && id->state != CmState::kAccepting) return;
     if (locked->startup != nullptr && id->startup != 0) locked->startup->cancel(locked, id->startup);
-    cm_connect_failed(locked, *id, error);
+    connect_failed(locked, *id, error);
 }
 
 void cm_qp_gone(Locked& locked, Qp& qp) {
