@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What iw_cm asks for: connect, accept, reject. All of it in the context of whoever asks. */
 #include "kverbs.h"
+#include "startup.h"
 
 #include <linux/nsproxy.h>
 #include <linux/pid.h>

@@ -6,6 +6,8 @@
  *   passive	iw_accept returned 0: exactly one ESTABLISHED, whatever happened; then DISCONNECT and CLOSE
  */
 #include "kverbs.h"
+#include "listen.h"
+#include "startup.h"
 
 #include <linux/file.h>
 #include <linux/fs.h>

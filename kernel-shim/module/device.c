@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The ib_device: registration, attributes, GIDs, its end. */
+#include "conn.h"
 #include "kverbs.h"
+#include "listen.h"
 
 #include <linux/if_arp.h>
 #include <linux/module.h>

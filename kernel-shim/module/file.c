@@ -3,6 +3,7 @@
  * The event file: streams and orders to the process, reports from it. It may outlive the ucontext and the device, so it holds no
  * reference to either; it may be inherited or passed on, so only the credentials that opened it may use it (swr_file_is_own()).
  */
+#include "conn.h"
 #include "kverbs.h"
 
 #include <linux/anon_inodes.h>

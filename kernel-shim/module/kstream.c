@@ -5,6 +5,7 @@
  * being written to. The socket is used as a process uses it, since the daemon may have made of it what it likes: nothing of TCP's
  * inside is touched.
  */
+#include "conn.h"
 #include "kverbs.h"
 
 #include <linux/align.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Listeners: a TCP socket, the connections whose Request is not complete, and their bound. */
-#include "swrnic.h"
+#include "listen.h"
+#include "startup.h"
 
 #include <net/ipv6.h>
 #include <net/tcp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What happens to the network interface, told as port and device events; and the GIDs that follow its addresses. */
-#include "swrnic.h"
+#include "conn.h"
 
 #include <linux/ethtool.h>
 #include <linux/inetdevice.h>

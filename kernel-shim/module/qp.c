@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Queue pairs: numbers, attributes, who refers to them, and which connection they carry. */
+#include "conn.h"
 #include "kverbs.h"
 
 #include <linux/random.h>

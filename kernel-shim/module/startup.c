@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* TCP and MPA startup: sockets that wake the connection's work, and the octets that it moves. Nothing here waits. */
-#include "swrnic.h"
+#include "startup.h"
 
 #include <linux/tcp.h>
 #include <net/tcp.h>

@@ -42,6 +42,7 @@ struct swr_conn;
 struct swr_kcq;
 struct swr_kmr;
 struct swr_kqp;
+struct swr_listener;
 struct swr_stream;
 
 extern struct workqueue_struct *swr_wq;
@@ -221,64 +222,6 @@ struct swr_qp {
 	bool dismissed;		       /* being destroyed: it is told nothing any more */
 };
 
-struct swr_listener {
-	struct kref kref;
-	struct swr_device *dev;
-	struct iw_cm_id *cm_id;
-	struct socket *sock;
-	void (*saved_data_ready)(struct sock *sk);
-	struct delayed_work work;
-	struct mutex lock; /* of closed and half_open */
-	bool closed;
-	struct list_head half_open; /* swr_conn.link, oldest first; each holds a reference */
-	unsigned int nr_half_open;
-};
-
-enum swr_conn_state {
-	SWR_CONN_NEW,	     /* being put together */
-	SWR_CONN_CONNECTING, /* TCP */
-	SWR_CONN_STARTUP,    /* MPA frames */
-	SWR_CONN_DECIDING,   /* CONNECT_REQUEST is raised, the ULP thinks */
-	SWR_CONN_QUEUED,     /* QP_CONNECTED waits to be read */
-	SWR_CONN_TAKEN,	     /* the process has the socket; QP_READY is due */
-	SWR_CONN_READY,	     /* ESTABLISHED was raised */
-	SWR_CONN_OVER,
-};
-
-struct swr_conn {
-	struct kref kref;
-	struct mutex lock; /* of all that follows */
-	struct swr_device *dev;
-	struct delayed_work work;
-	enum swr_conn_state state;
-	bool initiator;
-	bool same_host;
-	bool terminate;		       /* the stream goes down to end at once; the ULP has been told already */
-	u32 id;			       /* in swr_device.conns, while undecided */
-	struct iw_cm_id *cm_id;	       /* holds a reference until the last event */
-	struct swr_qp *qp;	       /* holds a reference until the end */
-	struct swr_listener *listener; /* until the ULP has decided; holds a reference */
-	struct list_head link;	       /* swr_listener.half_open */
-	struct list_head all_link;     /* swr_device.all_conns */
-	bool starting;		       /* counted among the startups */
-	unsigned long deadline;	       /* jiffies; 0: none */
-	u32 timeout_ms;
-	struct sockaddr_storage local, peer;
-
-	struct socket *sock;	   /* until it changes hands */
-	struct socket *spare;	   /* for a second try with revision 1, made in the caller's context */
-	struct swr_stream *stream; /* after that */
-	void (*saved_data_ready)(struct sock *sk);
-	void (*saved_state_change)(struct sock *sk);
-	void (*saved_write_space)(struct sock *sk);
-
-	u16 private_len; /* our private data, for that second try */
-	u8 private_data[SWR_MAX_PRIVATE];
-	struct swrnic_mpa_params terms;
-	struct swrnic_connected connected;
-	struct swrnic_mpa mpa;
-};
-
 static inline struct swr_device *to_swr_device(struct ib_device *ibdev)
 {
 	return container_of(ibdev, struct swr_device, ibdev);
@@ -400,44 +343,6 @@ bool swr_cm_is_foreign(const struct swr_device *dev, const struct iw_cm_id *cm_i
 int swr_iw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
 int swr_iw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
 int swr_iw_reject(struct iw_cm_id *cm_id, const void *private_data, u8 len);
-
-/* listen.c */
-int swr_iw_create_listen(struct iw_cm_id *cm_id, int backlog);
-int swr_iw_destroy_listen(struct iw_cm_id *cm_id);
-void swr_listener_put(struct swr_listener *listener);
-void swr_listener_drop(struct swr_conn *conn);				    /* the connection's fate is decided */
-int swr_listener_request(struct swr_conn *conn, struct iw_cm_event *event); /* 0, or nobody will decide */
-
-/* conn.c: the life of a connection. Names with _locked want swr_conn.lock. */
-struct swr_conn *swr_conn_alloc(struct swr_device *dev);
-void swr_conn_get(struct swr_conn *conn);
-void swr_conn_put(struct swr_conn *conn);
-void swr_conn_kick(struct swr_conn *conn);   /* let the work look at it; any context */
-void swr_conns_kick(struct swr_device *dev); /* the same with all of them */
-void swr_conn_set_deadline(struct swr_conn *conn, u32 ms);
-struct swr_conn *swr_conn_find(struct swr_device *dev, u32 id); /* undecided; with a reference, or NULL */
-void swr_conn_decided_locked(struct swr_conn *conn);
-void swr_conn_fail_locked(struct swr_conn *conn, int error);
-void swr_conn_fail(struct swr_conn *conn, int error);
-void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate);
-int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp);
-void swr_conn_keep_file_locked(struct swr_conn *conn, struct file *file);	       /* of what was given away */
-struct file *swr_conn_file(struct swr_conn *conn, struct swrnic_connected *connected); /* with a reference, or NULL */
-void swr_conn_request_locked(struct swr_conn *conn);
-int swr_conn_ready(struct swr_conn *conn); /* 0, or -EINVAL: not now */
-int swr_conn_closed(struct swr_conn *conn);
-void swr_conn_qp_gone(struct swr_conn *conn, bool abort);
-
-/* startup.c: TCP and MPA */
-int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp);
-void swr_conn_hook_socket(struct swr_conn *conn, struct socket *sock, void (*inherited_data_ready)(struct sock *sk));
-void swr_conn_unhook_socket(struct swr_conn *conn);
-void swr_conn_close_socket(struct swr_conn *conn);
-void swr_conn_connect_locked(struct swr_conn *conn); /* begins, or looks how far it is */
-void swr_conn_check_peer_locked(struct swr_conn *conn);
-void swr_conn_drive_locked(struct swr_conn *conn);
-void swr_conn_reject_locked(struct swr_conn *conn, const void *private_data, u32 len);
-void swr_conn_mpa_event_locked(struct swr_conn *conn, enum swrnic_mpa_event event);
 
 /* addr.c */
 int swr_addr_len(const struct sockaddr_storage *addr);

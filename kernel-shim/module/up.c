@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What the process reports is a request, checked against what has happened so far: iw_cm halts the machine on a wrong event. */
-#include "swrnic.h"
+#include "conn.h"
 
 struct swr_qp *swr_file_qp(struct swr_file *file, u32 qpn)
 {
