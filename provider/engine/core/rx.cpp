@@ -30,7 +30,8 @@ void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool byp
     bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
-    stalled_ = held_ = large_ = copies_ = false;
+    stop_ = Stop::kNone;
+    large_ = copies_ = false;
     last_ = true;
     recent_large_ = 0;
     phase_ = Phase::kHeader;
@@ -69,7 +70,7 @@ bool Rx::expects_large() const {
 
 std::uint32_t Rx::large_left() const {
     if (phase_ == Phase::kPayload && large_) return payload_left_;
-    const std::size_t size = frame_.empty() || stalled_ ? 0 : frame_size(frame_.octets());
+    const std::size_t size = frame_.empty() || stop_ == Stop::kNoReceive ? 0 : frame_size(frame_.octets());
     return size > kDirect ? static_cast<std::uint32_t>(size - frame_.size()) : 0;
 }
 
@@ -83,7 +84,7 @@ Rx::Status Rx::discard(Pass& pass) {
     phase_ = Phase::kDiscard;
     frame_.clear();
     carry_.clear();
-    stalled_ = held_ = false;
+    stop_ = Stop::kNone;
     const IoSlice slice{pass.rx_staging().data(), pass.rx_staging().size()};
     const IoResult result = read(&slice, 1);
     return result.status == IoStatus::kOk ? Status::kMoved : ended(result.status);
@@ -91,9 +92,9 @@ Rx::Status Rx::discard(Pass& pass) {
 
 // A receive may have been posted since, or the passes be over: takes up what was read already, and reads nothing.
 Rx::Status Rx::resume(Pass& pass) {
-    if (stalled_ && !qp_.receive_at_hand()) return Status::kStalled;
-    const bool segment_waits = std::exchange(stalled_, false);
-    held_ = false;
+    const bool segment_waits = stop_ == Stop::kNoReceive;
+    if (segment_waits && !qp_.receive_at_hand()) return Status::kStalled;
+    stop_ = Stop::kNone;
     ByteBuffer rest = std::move(carry_);
     carry_ = ByteBuffer();
     std::size_t taken = 0;
@@ -109,7 +110,7 @@ Rx::Status Rx::resume(Pass& pass) {
         if (!stops()) taken = consume_direct(rest.octets(), pass);
     }
     if (stops()) carry_.append(rest.octets().subspan(taken));
-    return stalled_ ? Status::kStalled : Status::kMoved;
+    return moved();
 }
 
 // ---- CRC and markers off
@@ -199,7 +200,7 @@ Rx::Status Rx::step_direct(Pass& pass) {
     if (result.count > direct + between) {
         take_foreseen(next, result.count - direct - between, staging.subspan(between), pass);
     }
-    return stalled_ ? Status::kStalled : Status::kMoved;
+    return moved();
 }
 
 // `size` octets behind the next header: in the slices that were foreseen, as far as they reach, then in staging. Behind
@@ -309,7 +310,7 @@ void Rx::take_up(std::size_t length) {
             phase_ = payload_left_ != 0 ? Phase::kPayload : Phase::kTrailer;
             break;
         case Verdict::kStall:
-            stalled_ = true;
+            stop_ = Stop::kNoReceive;
             break;
         case Verdict::kFail:
             break;
@@ -347,7 +348,7 @@ Rx::Status Rx::step_frames(Pass& pass) {
 Rx::Status Rx::consume_staged(std::span<std::byte> staged, Pass& pass) {
     const std::size_t taken = consume_frames(staged, pass);
     if (stops()) carry_.append(staged.subspan(taken));
-    return stalled_ ? Status::kStalled : Status::kMoved;
+    return moved();
 }
 
 // The FPDU in frame_, of `size` octets, has begun; the rest of it has not been read.
@@ -474,7 +475,7 @@ void Rx::segment_of_frame(std::span<std::byte> logical, Pass& pass) {
             }
             break;
         case Verdict::kStall:
-            stalled_ = true;
+            stop_ = Stop::kNoReceive;
             frame_.append(logical);
             break;
         case Verdict::kFail:

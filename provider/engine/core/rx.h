@@ -60,6 +60,9 @@ class Rx {
     enum class Phase : std::uint8_t { kHeader, kPayload, kTrailer, kDiscard };
     enum class Target : std::uint8_t { kNothing, kRegion, kReceive, kReadSink };
     enum class Verdict : std::uint8_t { kAccept, kStall, kFail };
+    // Why what was read is carried over: the segment in progress finds no receive; or a completion waits for passes of
+    // others, and the end of the stream would flush it.
+    enum class Stop : std::uint8_t { kNone, kNoReceive, kCompletionWaits };
 
     static constexpr std::size_t kMaxHeader = wire::kFpduHeaderLen + wire::kMaxTerminateUlpdu;
     // Payloads from here on are read to their place; below, a copy out of a full staging area is cheaper than a read of
@@ -137,8 +140,8 @@ class Rx {
     void release_fence(Pass& pass);
     Verdict fail(wire::TerminateCode code, AsyncEvent event, Header header);
     Verdict fail(Fault fault);
-    // What was read behind the segment in progress is carried over.
-    bool stops() const { return stalled_ || held_; }
+    bool stops() const { return stop_ != Stop::kNone; }
+    Status moved() const { return stop_ == Stop::kNoReceive ? Status::kStalled : Status::kMoved; }
 
     Qp& qp_;
     bool framed_ = false;  // CRC, markers or foreign memory: whole FPDUs only
@@ -149,8 +152,7 @@ class Rx {
     bool refused_ = false;      // the FPDU in frame_ could not be placed unread
     bool rtr_send_ = false;     // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;
-    bool stalled_ = false;  // the segment in progress finds no receive
-    bool held_ = false;     // a completion waits for passes of others, and the end of the stream would flush it
+    Stop stop_ = Stop::kNone;
     std::uint64_t stalls_ = 0;
     bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place
     bool copies_ = false;        // its payload comes by staging: the kernel has met a fault at its place, or behind it

@@ -67,7 +67,7 @@ Rx::Verdict Rx::fail(wire::TerminateCode code, AsyncEvent event, Header header) 
 }
 
 void Rx::give_up_waiting(const RxGuard&) {
-    if (!stalled_ || qp_.receive_at_hand()) return;
+    if (stop_ != Stop::kNoReceive || qp_.receive_at_hand()) return;
     const Header header = framed_ ? Header(frame_.octets()).subspan(wire::kFpduHeaderLen)
                                   : Header(header_).subspan(wire::kFpduHeaderLen, header_have_ - wire::kFpduHeaderLen);
     fail(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header);  // RFC 5041 7.2
@@ -400,7 +400,7 @@ void Rx::release_fence(Pass& pass) {
 // Complete means that nobody reads or writes through the STag any more (SEC-6, SEC-10).
 bool Rx::complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass) {
     const bool kept = qp_.receive_completions_.push_behind(qp_.memory_.grace(pass), done, solicited, qp_.rq_, pass);
-    held_ = qp_.receive_completions_.any_waits();
+    if (qp_.receive_completions_.any_waits()) stop_ = Stop::kCompletionWaits;
     return kept;
 }
 
