@@ -48,33 +48,6 @@ bool swr_cm_is_foreign(const struct swr_device *dev, const struct iw_cm_id *cm_i
 	return current->nsproxy && current->nsproxy->net_ns != dev->net;
 }
 
-static u32 timeout_of(const struct swr_qp *qp)
-{
-	return qp->startup.timeout_ms ? min_t(u32, qp->startup.timeout_ms, SWR_MAX_TIMEOUT_MS) : SWR_STARTUP_TIMEOUT_MS;
-}
-
-static void set_terms(struct swrnic_mpa_params *terms, const struct swr_qp *qp, const struct iw_cm_conn_param *param,
-		      bool same_host)
-{
-	const struct swrnic_create_qp_req *startup = &qp->startup;
-
-	memset(terms, 0, sizeof(*terms));
-	terms->rev = startup->mpa_rev;
-	terms->crc_wanted = startup->crc_mode == SWRNIC_CRC_ON || (startup->crc_mode == SWRNIC_CRC_AUTO && !same_host);
-	if (startup->fpdu_mode == SWRNIC_FPDU_EMSS)
-		terms->large_fpdu = SWRNIC_MPA_LARGE_NEVER;
-	else if (startup->fpdu_mode == SWRNIC_FPDU_64K || same_host)
-		terms->large_fpdu = SWRNIC_MPA_LARGE_OFFER;
-	else
-		terms->large_fpdu = SWRNIC_MPA_LARGE_ACCEPT;
-	terms->short_first = 1;
-	terms->p2p = terms->rev >= 2;
-	terms->rtr_kinds = SWRNIC_MPA_RTR_ALL;
-	terms->ird = min_t(u32, param->ird, SWR_MAX_READS);
-	terms->ord = min_t(u32, param->ord, SWR_MAX_READS);
-	terms->max_ird = SWR_MAX_READS;
-}
-
 /* ---- the active side --------------------------------------------------------------------------------------------------- */
 
 /*
@@ -121,11 +94,11 @@ static int prepare(struct swr_conn *conn, struct swr_qp *qp, struct iw_cm_id *cm
 	conn->local = cm_id->m_local_addr;
 	conn->peer = cm_id->m_remote_addr;
 	conn->same_host = swr_addr_same_host(&conn->local, &conn->peer);
-	conn->timeout_ms = timeout_of(qp);
+	conn->timeout_ms = swrnic_startup_ms(&qp->startup);
 	conn->private_len = param->private_data_len;
 	if (conn->private_len)
 		memcpy(conn->private_data, param->private_data, conn->private_len);
-	set_terms(&conn->terms, qp, param, conn->same_host);
+	conn->terms = swrnic_terms(&qp->startup, param->ird, param->ord, conn->same_host);
 	if (swrnic_mpa_initiate(&conn->mpa, &conn->terms, conn->private_data, conn->private_len))
 		return -EINVAL;
 	error = make_socket(conn, &sock);
@@ -199,7 +172,7 @@ static int accept_locked(struct swr_conn *conn, struct iw_cm_id *cm_id, struct i
 	error = swr_qp_attach(qp, conn);
 	if (error)
 		goto out;
-	set_terms(&conn->terms, qp, param, conn->same_host);
+	conn->terms = swrnic_terms(&qp->startup, param->ird, param->ord, conn->same_host);
 	if (swrnic_mpa_accept(&conn->mpa, &conn->terms, param->private_data, param->private_data_len)) {
 		swr_qp_detach(qp, conn);
 		error = -EINVAL;
@@ -208,7 +181,7 @@ static int accept_locked(struct swr_conn *conn, struct iw_cm_id *cm_id, struct i
 	swr_conn_decided_locked(conn);
 	cm_id->add_ref(cm_id);
 	conn->cm_id = cm_id;
-	conn->timeout_ms = timeout_of(qp);
+	conn->timeout_ms = swrnic_startup_ms(&qp->startup);
 	tcp_sock_set_user_timeout(conn->sock->sk, min_t(u32, conn->timeout_ms, INT_MAX));
 	conn->state = SWR_CONN_STARTUP;
 	swr_conn_set_deadline(conn, conn->timeout_ms);

@@ -170,11 +170,6 @@ static void conn_work(struct work_struct *work)
 
 /* ---- upcalls ----------------------------------------------------------------------------------------------------------- */
 
-static u8 shown_depth(u16 depth)
-{
-	return min_t(u16, depth, SWR_MAX_READS);
-}
-
 static void fill_private_data(struct iw_cm_event *event, const struct swr_conn *conn)
 {
 	const struct swrnic_mpa_peer_info *peer = swrnic_mpa_peer(&conn->mpa);
@@ -191,8 +186,8 @@ static void raise_locked(struct swr_conn *conn, enum iw_cm_event_type type, int 
 
 	if (type == IW_CM_EVENT_CONNECT_REPLY || type == IW_CM_EVENT_ESTABLISHED) {
 		/* rdma_cm takes ird for the initiator depth. */
-		event.ird = shown_depth(conn->connected.ord);
-		event.ord = shown_depth(conn->connected.ird);
+		event.ird = swrnic_shown_depth(conn->connected.ord);
+		event.ord = swrnic_shown_depth(conn->connected.ird);
 	}
 	if (type == IW_CM_EVENT_CONNECT_REPLY && (!status || swrnic_mpa_peer(&conn->mpa)->rejected))
 		fill_private_data(&event, conn);
@@ -380,12 +375,26 @@ void swr_conn_qp_gone(struct swr_conn *conn, bool abort)
 
 /* ---- what the process reports ------------------------------------------------------------------------------------------ */
 
+static enum swrnic_stream stream_of(const struct swr_conn *conn)
+{
+	switch (conn->state) {
+	case SWR_CONN_QUEUED:
+		return SWRNIC_STREAM_QUEUED;
+	case SWR_CONN_TAKEN:
+		return SWRNIC_STREAM_TAKEN;
+	case SWR_CONN_READY:
+		return SWRNIC_STREAM_READY;
+	default:
+		return SWRNIC_STREAM_NONE;
+	}
+}
+
 int swr_conn_ready(struct swr_conn *conn)
 {
 	int error = -EINVAL;
 
 	mutex_lock(&conn->lock);
-	if (conn->state == SWR_CONN_TAKEN && !conn->terminate) {
+	if (swrnic_stream_takes(stream_of(conn), SWRNIC_UP_QP_READY) && !conn->terminate) {
 		conn->state = SWR_CONN_READY;
 		look_no_more(conn);
 		swr_qp_started(conn->qp, conn);
@@ -402,7 +411,7 @@ int swr_conn_closed(struct swr_conn *conn)
 	int error = -EINVAL;
 
 	mutex_lock(&conn->lock);
-	if (conn->state == SWR_CONN_TAKEN || conn->state == SWR_CONN_READY) {
+	if (swrnic_stream_takes(stream_of(conn), SWRNIC_UP_QP_CLOSED)) {
 		end_locked(conn, -ECONNRESET, false);
 		error = 0;
 	}
@@ -432,8 +441,8 @@ void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate)
 	if (conn->same_host)
 		conn->connected.flags |= SWRNIC_CONN_SAME_HOST;
 	spin_lock_irq(&qp->lock);
-	qp->ird = shown_depth(conn->connected.ird);
-	qp->ord = shown_depth(conn->connected.ord);
+	qp->ird = swrnic_shown_depth(conn->connected.ird);
+	qp->ord = swrnic_shown_depth(conn->connected.ord);
 	spin_unlock_irq(&qp->lock);
 	conn->terminate = terminate;
 	conn->state = SWR_CONN_QUEUED;
@@ -493,8 +502,8 @@ void swr_conn_request_locked(struct swr_conn *conn)
 	conn->deadline = 0;
 	event.provider_data = (void *)(unsigned long)conn->id;
 	/* What the peer may have outstanding we must hold, and the reverse; without revision 2 the maxima are shown. */
-	event.ird = shown_depth(peer->enhanced ? peer->ird : SWR_MAX_READS);
-	event.ord = shown_depth(peer->enhanced ? peer->ord : SWR_MAX_READS);
+	event.ird = swrnic_shown_depth(peer->enhanced ? peer->ird : SWR_MAX_READS);
+	event.ord = swrnic_shown_depth(peer->enhanced ? peer->ord : SWR_MAX_READS);
 	fill_private_data(&event, conn);
 	if (swr_listener_request(conn, &event))
 		swr_conn_reject_locked(conn, NULL, 0);

@@ -30,6 +30,7 @@ struct swr_conn {
 	struct swr_qp *qp;	       /* holds a reference until the end */
 	struct swr_listener *listener; /* until the ULP has decided; holds a reference */
 	struct list_head link;	       /* swr_listener.half_open */
+	unsigned long since;	       /* jiffies when it came there */
 	struct list_head all_link;     /* swr_device.all_conns */
 	bool starting;		       /* counted among the startups */
 	unsigned long deadline;	       /* jiffies; 0: none */

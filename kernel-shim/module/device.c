@@ -123,12 +123,15 @@ struct ib_client swr_client = { .name = "swrnic", .add = client_add, .remove = c
 
 static void refresh_gids(struct swr_device *dev)
 {
-	union ib_gid gids[SWR_MAX_GIDS];
+	union ib_gid *gids = kcalloc(SWR_MAX_GIDS, sizeof(*gids), GFP_KERNEL);
 
+	if (!gids)
+		return; /* they stay as they were: the next change of an address tries again */
 	swr_netdev_gids(dev->netdev, dev->ibdev.node_guid, gids, SWR_MAX_GIDS);
 	spin_lock(&dev->gid_lock);
-	memcpy(dev->gids, gids, sizeof(gids));
+	memcpy(dev->gids, gids, sizeof(dev->gids));
 	spin_unlock(&dev->gid_lock);
+	kfree(gids);
 }
 
 /*

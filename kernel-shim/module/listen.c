@@ -20,14 +20,20 @@ void swr_listener_put(struct swr_listener *listener)
 
 /* ---- half-open connections --------------------------------------------------------------------------------------------- */
 
+/* Accepting may have stopped for want of a place. Whoever closes the listener says so before it cancels the work. */
+static void leave_locked(struct swr_listener *listener, struct swr_conn *conn)
+{
+	list_del_init(&conn->link);
+	if (listener->nr_half_open-- == SWR_MAX_HALF_OPEN && !listener->closed)
+		mod_delayed_work(swr_wq, &listener->work, 0);
+}
+
 static struct swr_conn *pop_oldest_locked(struct swr_listener *listener)
 {
 	struct swr_conn *conn = list_first_entry_or_null(&listener->half_open, struct swr_conn, link);
 
-	if (conn) {
-		list_del_init(&conn->link);
-		listener->nr_half_open--;
-	}
+	if (conn)
+		leave_locked(listener, conn);
 	return conn;
 }
 
@@ -46,8 +52,7 @@ static bool unlink_half_open(struct swr_listener *listener, struct swr_conn *con
 {
 	if (list_empty(&conn->link))
 		return false;
-	list_del_init(&conn->link);
-	listener->nr_half_open--;
+	leave_locked(listener, conn);
 	return true;
 }
 
@@ -108,7 +113,7 @@ static void inherit_owner(const struct socket *listener, struct socket *sock)
 
 static void take_connection(struct swr_listener *listener, struct socket *sock)
 {
-	struct swr_conn *conn = swr_conn_alloc(listener->dev), *oldest = NULL;
+	struct swr_conn *conn = swr_conn_alloc(listener->dev);
 
 	if (!conn) {
 		sock_release(sock);
@@ -129,19 +134,42 @@ static void take_connection(struct swr_listener *listener, struct socket *sock)
 	conn->state = SWR_CONN_STARTUP;
 	swr_conn_hook_socket(conn, sock, listener->saved_data_ready);
 	mutex_lock(&listener->lock);
-	if (listener->nr_half_open >= SWR_MAX_HALF_OPEN)
-		oldest = pop_oldest_locked(listener);
 	swr_conn_get(conn);
+	conn->since = jiffies;
 	list_add_tail(&conn->link, &listener->half_open);
 	listener->nr_half_open++;
 	mutex_unlock(&listener->lock);
 	mutex_unlock(&conn->lock);
+	swr_conn_kick(conn);
+	swr_conn_put(conn);
+}
+
+/*
+ * A burst of honest peers waits its turn in TCP's backlog; silent ones hold a place for the grace time only. False: the work comes
+ * again when the oldest may go, or another one has left.
+ */
+static bool make_room(struct swr_listener *listener)
+{
+	struct swr_conn *oldest = NULL;
+	unsigned long age;
+	bool room;
+
+	mutex_lock(&listener->lock);
+	room = listener->nr_half_open < SWR_MAX_HALF_OPEN;
+	if (!room) {
+		age = jiffies - list_first_entry(&listener->half_open, struct swr_conn, link)->since;
+		room = age >= msecs_to_jiffies(SWR_HALF_OPEN_GRACE_MS);
+		if (room)
+			oldest = pop_oldest_locked(listener);
+		else
+			queue_delayed_work(swr_wq, &listener->work, msecs_to_jiffies(SWR_HALF_OPEN_GRACE_MS) - age);
+	}
+	mutex_unlock(&listener->lock);
 	if (oldest) {
 		swr_conn_fail(oldest, -ECONNABORTED);
 		swr_conn_put(oldest);
 	}
-	swr_conn_kick(conn);
-	swr_conn_put(conn);
+	return room;
 }
 
 static void accept_work(struct work_struct *work)
@@ -151,6 +179,8 @@ static void accept_work(struct work_struct *work)
 	int i, error;
 
 	for (i = 0; i < ACCEPTS_PER_TURN; i++) {
+		if (!make_room(listener))
+			return;
 		error = kernel_accept(listener->sock, &sock, O_NONBLOCK);
 		if (error == -ENFILE || error == -EMFILE || error == -ENOBUFS || error == -ENOMEM) {
 			queue_delayed_work(swr_wq, &listener->work, HZ / 10);
@@ -232,7 +262,7 @@ static int open_socket(struct swr_listener *listener)
 	if (error)
 		goto release;
 	hook(listener);
-	error = kernel_listen(listener->sock, SWR_MAX_BACKLOG);
+	error = kernel_listen(listener->sock, SWR_TCP_BACKLOG);
 	if (!error)
 		return 0;
 	unhook(listener);
@@ -289,13 +319,13 @@ int swr_iw_destroy_listen(struct iw_cm_id *cm_id)
 	if (!listener)
 		return -EINVAL;
 	cm_id->provider_data = NULL;
+	mutex_lock(&listener->lock);
+	WRITE_ONCE(listener->closed, true);
+	mutex_unlock(&listener->lock);
 	if (listener->sock) {
 		unhook(listener);
 		cancel_delayed_work_sync(&listener->work);
 	}
-	mutex_lock(&listener->lock);
-	WRITE_ONCE(listener->closed, true);
-	mutex_unlock(&listener->lock);
 	while ((conn = pop_oldest(listener))) {
 		swr_conn_fail(conn, -ECONNABORTED);
 		swr_conn_put(conn);

@@ -157,20 +157,6 @@ static bool retry_unenhanced(struct swr_conn *conn)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------------ */
 
-static int error_of(const struct swr_conn *conn)
-{
-	switch (swrnic_mpa_failure_class(&conn->mpa)) {
-	case SWRNIC_MPA_CLASS_RESET:
-		return -ECONNRESET;
-	case SWRNIC_MPA_CLASS_TIMEOUT:
-		return -ETIMEDOUT;
-	case SWRNIC_MPA_CLASS_LOCAL:
-		return -ECONNABORTED;
-	default:
-		return -EPROTO;
-	}
-}
-
 void swr_conn_mpa_event_locked(struct swr_conn *conn, enum swrnic_mpa_event event)
 {
 	switch (event) {
@@ -195,7 +181,7 @@ void swr_conn_mpa_event_locked(struct swr_conn *conn, enum swrnic_mpa_event even
 	case SWRNIC_MPA_EV_FAILED:
 		pr_debug("peer %pISpc: startup failed: %s\n", &conn->peer, swrnic_mpa_reason_name(swrnic_mpa_failure(&conn->mpa)));
 		if (!retry_unenhanced(conn))
-			swr_conn_fail_locked(conn, error_of(conn));
+			swr_conn_fail_locked(conn, swrnic_failure_errno(swrnic_mpa_failure_class(&conn->mpa)));
 		break;
 	}
 }

@@ -105,7 +105,7 @@ Gid address_gid(const sockaddr& address) {
 }
 
 void append(std::vector<GidEntry>& table, const Interfaces& interfaces, int family, bool want_loopback) {
-    for (const ifaddrs* it = interfaces.first; it != nullptr && table.size() < kMaxGids; it = it->ifa_next) {
+    for (const ifaddrs* it = interfaces.first; it != nullptr && table.size() < SWR_MAX_GIDS; it = it->ifa_next) {
         if (!up(*it) || it->ifa_addr->sa_family != family || loopback(*it) != want_loopback) continue;
         table.push_back({address_gid(*it->ifa_addr), it->ifa_name});
     }

@@ -30,7 +30,7 @@ ssize_t EventFile::read(int fd, void* buffer, std::size_t size) {
             const swrnic_down record = queue_.front();
             queue_.pop_front();
             if (Qp* qp = own_qp(locked, record.qpn); qp != nullptr && record.type == SWRNIC_DOWN_QP_CONNECTED) {
-                qp->stream = Stream::kTaken;
+                qp->stream = SWRNIC_STREAM_TAKEN;
                 if (kept_.empty())
                     locked->fds.let_go(locked, record.u.connected.fd);  // the reader knows no SWRNIC_UP_KEEP
             }
@@ -71,18 +71,18 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
     switch (up.type) {
         case SWRNIC_UP_QP_READY: {
             Qp* qp = own_qp(locked, up.id);
-            if (qp == nullptr || qp->stream != Stream::kTaken || up.aux != 0) return -EINVAL;
-            qp->stream = Stream::kReady;
+            if (qp == nullptr || swrnic_stream_takes(qp->stream, up.type) == 0 || up.aux != 0) return -EINVAL;
+            qp->stream = SWRNIC_STREAM_READY;
             qp->state = kQpStateRts;
             cm_stream_ready(locked, *qp);
             return 0;
         }
         case SWRNIC_UP_QP_CLOSED: {
             Qp* qp = own_qp(locked, up.id);
-            if (qp == nullptr || up.aux > SWRNIC_CLOSE_ERROR) return -EINVAL;
-            if (qp->stream != Stream::kTaken && qp->stream != Stream::kReady) return -EINVAL;
-            const bool was_ready = qp->stream == Stream::kReady;
-            qp->stream = Stream::kNone;
+            if (qp == nullptr || swrnic_stream_takes(qp->stream, up.type) == 0) return -EINVAL;
+            if (up.aux > SWRNIC_CLOSE_ERROR) return -EINVAL;
+            const bool was_ready = qp->stream == SWRNIC_STREAM_READY;
+            qp->stream = SWRNIC_STREAM_NONE;
             qp->state = kQpStateErr;  // VERBS-56
             cm_stream_closed(locked, *qp, was_ready);
             return 0;
@@ -148,7 +148,7 @@ void EventFile::hand_over(Locked& locked, Qp& qp, const swrnic_connected& connec
     record.type = SWRNIC_DOWN_QP_CONNECTED;
     record.qpn = qp.qpn;
     record.u.connected = connected;
-    qp.stream = Stream::kQueued;
+    qp.stream = SWRNIC_STREAM_QUEUED;
     push(locked, record);
 }
 

@@ -17,12 +17,12 @@ struct Row {
 
 constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kKinds);
 constexpr std::array<Row, kKinds> kRows{{
-    {"protection domains", kMaxPd},
-    {"memory regions", kMaxMr},
-    {"memory windows", kMaxMw},
-    {"completion queues", kMaxCq},
-    {"shared receive queues", kMaxSrq},
-    {"queue pairs", kMaxQp},
+    {"protection domains", SWR_MAX_PD},
+    {"memory regions", SWR_MAX_MR},
+    {"memory windows", SWR_MAX_MW},
+    {"completion queues", SWR_MAX_CQ},
+    {"shared receive queues", SWR_MAX_SRQ},
+    {"queue pairs", SWR_MAX_QP},
 }};
 
 // Not in the state: objects may go without its lock, when the last reference to their context does.

@@ -254,7 +254,7 @@ int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner,
     pending.qpn = qp.qpn;
     pending.local = ends.local;
     pending.peer = ends.peer;
-    pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
+    pending.timeout_ms = swrnic_startup_ms(&qp.startup);
     if (const int error = begin_to_connect(pending); error != 0) {
         remove(pending.key, true);
         owner->failed(locked, error, {});  // as an event, like every outcome of a connect
@@ -276,7 +276,7 @@ int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms
     const auto size = static_cast<std::uint32_t>(terms.private_data.size());
     if (swrnic_mpa_accept(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) return -EINVAL;
     pending.qpn = qp.qpn;
-    pending.timeout_ms = qp.startup.timeout_ms != 0 ? qp.startup.timeout_ms : kStartupTimeoutMs;
+    pending.timeout_ms = swrnic_startup_ms(&qp.startup);
     pending.stage = Stage::kFrames;
     set_deadline(pending, pending.timeout_ms);
     drive(locked, pending.key);
@@ -293,7 +293,7 @@ int Startup::reject(Locked& locked, std::uint64_t key, PrivateData private_data)
         return -EINVAL;
     }
     pending.stage = Stage::kFrames;
-    set_deadline(pending, kStartupTimeoutMs);
+    set_deadline(pending, SWR_STARTUP_TIMEOUT_MS);
     drive(locked, pending.key);
     return 0;
 }

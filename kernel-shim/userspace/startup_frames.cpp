@@ -43,9 +43,9 @@ void Startup::resume(Listener& listener) {
 
 // A burst of honest peers waits its turn in the kernel's backlog; silent ones hold a place for the grace time only.
 bool Startup::make_room(Listener& listener) {
-    if (listener.half_open.size() < kMaxHalfOpen) return true;
+    if (listener.half_open.size() < SWR_MAX_HALF_OPEN) return true;
     const std::uint64_t oldest = listener.half_open.front();
-    const auto grace_ends = pending_.at(oldest).since + std::chrono::milliseconds(kHalfOpenGraceMs);
+    const auto grace_ends = pending_.at(oldest).since + std::chrono::milliseconds(SWR_HALF_OPEN_GRACE_MS);
     if (grace_ends > Clock::now()) {
         pause(listener, grace_ends);
         return false;
@@ -262,8 +262,8 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     unwatch(pending);
     pending.fd = -1;
     pending.stage = Stage::kAwaitReady;
-    qp->second->ird = shown_depth(connected.ird);
-    qp->second->ord = shown_depth(connected.ord);
+    qp->second->ird = swrnic_shown_depth(connected.ird);
+    qp->second->ord = swrnic_shown_depth(connected.ord);
     file->hand_over(locked, *qp->second, connected);
     log(LogLevel::kInfo, "qp {:#x} peer {}: {} in full operation, flags {:#x} ird {} ord {} rtr {}", qp->first,
         pending.peer, pending.initiator ? "initiator" : "responder", connected.flags, connected.ird, connected.ord,
@@ -288,11 +288,7 @@ void Startup::finish_reject(Pending& pending) {
 }
 
 void Startup::on_failed(Locked& locked, Pending& pending) {
-    const swrnic_mpa_class kind = swrnic_mpa_failure_class(&pending.mpa);
-    const int error = kind == SWRNIC_MPA_CLASS_RESET     ? -ECONNRESET
-                      : kind == SWRNIC_MPA_CLASS_TIMEOUT ? -ETIMEDOUT
-                      : kind == SWRNIC_MPA_CLASS_LOCAL   ? -ECONNABORTED
-                                                         : -EPROTO;
+    const int error = swrnic_failure_errno(swrnic_mpa_failure_class(&pending.mpa));
     log(LogLevel::kInfo, "peer {}: startup failed: {}", pending.peer,
         swrnic_mpa_reason_name(swrnic_mpa_failure(&pending.mpa)));
     const auto owner = pending.owner.lock();

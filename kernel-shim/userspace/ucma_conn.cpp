@@ -13,14 +13,13 @@ namespace swrnic::shim {
 namespace {
 
 constexpr std::uint8_t kQpStateInit = 1, kQpStateRtr = 2;
-constexpr std::size_t kMostPrivateData = 255;  // more the uAPI cannot show
 
 // The QP of a connect or accept: any of this process's contexts may own it.
 Qp* usable_qp(Locked& locked, std::uint32_t qpn) {
     const auto it = locked->qps.find(qpn);
     if (it == locked->qps.end()) return nullptr;
     Qp* qp = it->second;
-    const bool idle = qp->stream == Stream::kNone && !qp->has_cm_id;
+    const bool idle = qp->stream == SWRNIC_STREAM_NONE && !qp->has_cm_id;
     const bool prepared = qp->state == kQpStateInit || qp->state == kQpStateRtr;
     return idle && prepared && qp->context->event_file(locked) != nullptr ? qp : nullptr;
 }
@@ -42,28 +41,13 @@ void detach(Locked& locked, CmId& id) {
 }
 
 Startup::Terms terms_of(const Qp& qp, const rdma_ucm_conn_param& conn, bool same_host) {
-    Startup::Terms terms{};
-    swrnic_mpa_params& p = terms.params;
-    p.rev = qp.startup.mpa_rev;
-    p.crc_wanted =
-        qp.startup.crc_mode == SWRNIC_CRC_ON || (qp.startup.crc_mode == SWRNIC_CRC_AUTO && !same_host) ? 1 : 0;
-    p.large_fpdu = qp.startup.fpdu_mode == SWRNIC_FPDU_EMSS ? SWRNIC_MPA_LARGE_NEVER : SWRNIC_MPA_LARGE_ACCEPT;
-    if (qp.startup.fpdu_mode == SWRNIC_FPDU_64K || (qp.startup.fpdu_mode == SWRNIC_FPDU_AUTO && same_host)) {
-        p.large_fpdu = SWRNIC_MPA_LARGE_OFFER;
-    }
-    p.short_first = 1;
-    p.p2p = p.rev >= 2 ? 1 : 0;
-    p.rtr_kinds = SWRNIC_MPA_RTR_ALL;
-    p.ird = static_cast<std::uint16_t>(std::min<std::uint32_t>(conn.responder_resources, kMaxReads));  // VERBS-50
-    p.ord = static_cast<std::uint16_t>(std::min<std::uint32_t>(conn.initiator_depth, kMaxReads));
-    p.max_ird = kMaxReads;
-    terms.private_data = {conn.private_data, conn.private_data_len};
-    return terms;
+    return {swrnic_terms(&qp.startup, conn.responder_resources, conn.initiator_depth, same_host ? 1 : 0),
+            {conn.private_data, conn.private_data_len}};
 }
 
 rdma_ucm_conn_param param_of(PrivateData said) {
     rdma_ucm_conn_param conn{};
-    conn.private_data_len = static_cast<std::uint8_t>(std::min<std::size_t>(said.size(), kMostPrivateData));
+    conn.private_data_len = static_cast<std::uint8_t>(std::min<std::size_t>(said.size(), SWR_MAX_PRIVATE));
     if (conn.private_data_len > 0) std::memcpy(conn.private_data, said.data(), conn.private_data_len);
     conn.valid = 1;
     return conn;
@@ -139,7 +123,7 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
     if (startup == nullptr) return -ENOMEM;
     const bool sane = command.backlog > 0 && command.backlog < static_cast<std::uint32_t>(kMaxBacklog);
     id->backlog = sane ? static_cast<int>(command.backlog) : kMaxBacklog;
-    error = startup->listen(locked, id, id->socket, kTcpBacklog, id->startup);
+    error = startup->listen(locked, id, id->socket, SWR_TCP_BACKLOG, id->startup);
     if (error != 0) return error;
     id->socket = -1;
     id->state = CmState::kListening;
@@ -212,7 +196,7 @@ int CmId::new_socket(Locked& locked, const Address& from) {
 }
 
 std::shared_ptr<StartupOwner> CmId::request(Locked& locked, const Request& request) {
-    if (backlog <= 0 || request.said.size() > kMostPrivateData) {  // refused in the open rather than cut short
+    if (backlog <= 0 || request.said.size() > SWR_MAX_PRIVATE) {  // refused in the open rather than cut short
         log(LogLevel::kInfo, "listener id {}: connection from {} refused: {}", handle, request.peer,
             backlog <= 0 ? "backlog full" : "private data too long");
         return nullptr;
@@ -230,8 +214,8 @@ std::shared_ptr<StartupOwner> CmId::request(Locked& locked, const Request& reque
     // shown.
     const bool enhanced = request.asked.enhanced != 0;
     rdma_ucm_conn_param conn = param_of(request.said);
-    conn.responder_resources = shown_depth(enhanced ? request.asked.ord : std::uint16_t{kMaxReads});
-    conn.initiator_depth = shown_depth(enhanced ? request.asked.ird : std::uint16_t{kMaxReads});
+    conn.responder_resources = swrnic_shown_depth(enhanced ? request.asked.ord : std::uint16_t{SWR_MAX_READS});
+    conn.initiator_depth = swrnic_shown_depth(enhanced ? request.asked.ird : std::uint16_t{SWR_MAX_READS});
     log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", handle, request.peer, request.asked.rev);
     file->post(locked,
                CmEvent{locked->cm_ids.at(handle), child, uid, child->handle, CmEventType::kConnectRequest, 0, conn});
@@ -243,8 +227,8 @@ void CmId::full_operation(Locked& locked, const swrnic_connected& agreed, Privat
     if (terminated) return;
     outcome = agreed.role == SWRNIC_ROLE_INITIATOR ? param_of(said) : rdma_ucm_conn_param{};
     outcome.valid = 1;
-    outcome.responder_resources = shown_depth(agreed.ird);
-    outcome.initiator_depth = shown_depth(agreed.ord);
+    outcome.responder_resources = swrnic_shown_depth(agreed.ird);
+    outcome.initiator_depth = swrnic_shown_depth(agreed.ord);
     outcome.qp_num = qpn;
 }
 
@@ -261,7 +245,7 @@ void CmId::failed(Locked& locked, int error, PrivateData said) {
 
 void cm_order_disconnect(Locked& locked, CmId& id) {
     const auto it = locked->qps.find(id.qpn);
-    if (it == locked->qps.end() || it->second->stream == Stream::kNone) return;
+    if (it == locked->qps.end() || it->second->stream == SWRNIC_STREAM_NONE) return;
     if (EventFile* file = it->second->context->event_file(locked))
         file->order(locked, id.qpn, SWRNIC_DOWN_QP_DISCONNECT);
 }
@@ -280,7 +264,7 @@ void cm_stop(Locked& locked, CmId& id) {
     if (id.qpn == 0 || it == locked->qps.end()) return;
     detach(locked, id);
     const bool live = was == CmState::kConnecting || was == CmState::kAccepting || was == CmState::kEstablished;
-    if (live && it->second->stream != Stream::kNone) order_error(locked, *it->second);  // abrupt, as iw_cm does it
+    if (live && it->second->stream != SWRNIC_STREAM_NONE) order_error(locked, *it->second);  // abrupt, as iw_cm does it
 }
 
 void cm_stream_ready(Locked& locked, Qp& qp) {
@@ -308,14 +292,14 @@ void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready) {
 
 void cm_abort_startup(Locked& locked, Qp& qp, int error) {
     const auto id = id_of(locked, qp);
-    if (id == nullptr || qp.stream != Stream::kNone) return;  // a live stream is the engine's to end
+    if (id == nullptr || qp.stream != SWRNIC_STREAM_NONE) return;  // a live stream is the engine's to end
     if (id->state != CmState::kConnecting && id->state != CmState::kAccepting) return;
     if (locked->startup != nullptr && id->startup != 0) locked->startup->cancel(locked, id->startup);
     connect_failed(locked, *id, error);
 }
 
 void cm_qp_gone(Locked& locked, Qp& qp) {
-    const bool was_ready = std::exchange(qp.stream, Stream::kNone) == Stream::kReady;
+    const bool was_ready = std::exchange(qp.stream, SWRNIC_STREAM_NONE) == SWRNIC_STREAM_READY;
     cm_stream_closed(locked, qp, was_ready);
 }
 

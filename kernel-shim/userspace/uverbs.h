@@ -15,7 +15,7 @@
 
 #include "queue_file.h"
 #include "quota.h"
-#include "swrnic-abi.h"
+#include "swrnic_policy.h"
 #include "user_memory.h"
 
 namespace swrnic::shim {
@@ -89,14 +89,6 @@ class AsyncFile : public Queue<AsyncEvent> {
     ssize_t read(int fd, void* buffer, std::size_t size) override;
 };
 
-// The life of a QP's stream as the event file tells it. Whatever does not follow this order is refused.
-enum class Stream : std::uint8_t {
-    kNone,    // no stream, or it has ended
-    kQueued,  // QP_CONNECTED waits to be read
-    kTaken,   // read: the engine has the socket
-    kReady,   // QP_READY was written: ESTABLISHED has been raised
-};
-
 struct Qp {
     Share share;
     std::uint32_t handle;
@@ -114,8 +106,8 @@ struct Qp {
     std::uint8_t state = 0;  // enum ib_qp_state
     std::uint32_t access = 0;
     std::uint8_t ird = 0, ord = 0;
-    Stream stream = Stream::kNone;
-    std::uint32_t cm_id = 0;  // the id that this QP connects through, while has_cm_id
+    swrnic_stream stream = SWRNIC_STREAM_NONE;  // whatever does not follow its order is refused
+    std::uint32_t cm_id = 0;                    // the id that this QP connects through, while has_cm_id
     bool has_cm_id = false;
     std::uint32_t async_raised = 0;  // bit per event type
     std::uint32_t async_events_reported = 0;

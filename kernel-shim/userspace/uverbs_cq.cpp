@@ -64,7 +64,7 @@ Cq* UverbsFile::find_cq(std::uint32_t handle) {
 }
 
 int UverbsFile::make_cq(Locked& locked, const ib_uverbs_ex_create_cq& wish, ib_uverbs_create_cq_resp& made) {
-    if (wish.cqe == 0 || wish.cqe > kMaxCqe) return -EINVAL;
+    if (wish.cqe == 0 || wish.cqe > SWR_MAX_CQE) return -EINVAL;
     if (wish.comp_vector >= 64) return -EINVAL;
     std::shared_ptr<CompChannel> channel;
     if (wish.comp_channel >= 0) {

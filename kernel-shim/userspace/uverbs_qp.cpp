@@ -40,8 +40,8 @@ int UverbsFile::make_qp(Locked& locked, const ib_uverbs_ex_create_qp& wish, cons
     Srq* srq = wish.is_srq != 0 ? find_object(srqs_, wish.srq_handle) : nullptr;
     if (wish.is_srq != 0 && srq == nullptr) return -EINVAL;
     if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr || !valid(startup)) return -EINVAL;
-    if (wish.max_send_wr > kMaxQpWr || wish.max_recv_wr > kMaxQpWr || wish.max_send_sge > kMaxSge ||
-        wish.max_recv_sge > kMaxSge || wish.max_inline_data > kMaxInline) {
+    if (wish.max_send_wr > SWR_MAX_QP_WR || wish.max_recv_wr > SWR_MAX_QP_WR || wish.max_send_sge > SWR_MAX_SGE ||
+        wish.max_recv_sge > SWR_MAX_SGE || wish.max_inline_data > SWR_MAX_INLINE) {
         return -EINVAL;
     }
     Share share = Share::take(Kind::kQp);
@@ -107,8 +107,8 @@ int UverbsFile::create_qp_ex(Locked& locked, UverbsRequest& request) {
 int UverbsFile::change_qp(Locked& locked, const ib_uverbs_modify_qp& wish) {
     Qp* qp = find_object(qps_, wish.qp_handle);
     if (qp == nullptr) return -EINVAL;
-    if ((wish.attr_mask & kMaskOrd) != 0 && wish.max_rd_atomic > kMaxReads) return -EINVAL;
-    if ((wish.attr_mask & kMaskIrd) != 0 && wish.max_dest_rd_atomic > kMaxReads) return -EINVAL;
+    if ((wish.attr_mask & kMaskOrd) != 0 && wish.max_rd_atomic > SWR_MAX_READS) return -EINVAL;
+    if ((wish.attr_mask & kMaskIrd) != 0 && wish.max_dest_rd_atomic > SWR_MAX_READS) return -EINVAL;
     if ((wish.attr_mask & kMaskState) != 0) {
         if (wish.qp_state > kErr) return -EINVAL;
         // VERBS-21: RTS is reached by MPA startup alone.

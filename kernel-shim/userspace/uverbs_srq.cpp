@@ -22,7 +22,7 @@ int UverbsFile::create_srq(UverbsRequest& request) {
     ib_uverbs_create_srq_resp made{};
     if (const int none = request.room(sizeof(made)); none != 0) return none;
     Pd* pd = find_object(pds_, core.pd_handle);
-    if (pd == nullptr || core.max_wr == 0 || core.max_wr > kMaxSrqWr || core.max_sge > kMaxSge) return -EINVAL;
+    if (pd == nullptr || core.max_wr == 0 || core.max_wr > SWR_MAX_SRQ_WR || core.max_sge > SWR_MAX_SGE) return -EINVAL;
     if (core.srq_limit > core.max_wr) return -EINVAL;
     Share share = Share::take(Kind::kSrq);
     if (!share) return -ENOMEM;

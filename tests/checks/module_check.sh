@@ -54,7 +54,7 @@ checkpatch() {
     done
     look '' "${files[@]}" || code=1
     look ",$versions" "$root/kernel-shim/module/compat.h" || code=1
-    look ",$freestanding" "$root"/kernel-shim/{mpa,abi}/*.[ch] || code=1
+    look ",$freestanding" "$root"/kernel-shim/{mpa,abi,policy}/*.[ch] || code=1
     return $code
 }
 
