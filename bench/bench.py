@@ -51,20 +51,20 @@ def steady_pairs(runner, pairs, theirs, ours):
 
 
 def measure(row, runner, pairs):
-    """Pairs of the ruler and the device, one after the other, so that both see the same noise."""
-    ratios, of_reno, ours, rulers, tails, server, client = [], [], [], [], [], [], []
-    beside_reno = paced() and row.ruler and not row.at_most
+    """Pairs of the baseline and the device, one after the other, so that both see the same noise."""
+    ratios, of_reno, ours, baselines, tails, server, client = [], [], [], [], [], [], []
+    beside_reno = paced() and row.baseline and not row.at_most
 
-    def ruler(congestion=None):
-        return better(row, [runner.ruler(row.ruler, shape, congestion) for shape in row.shapes])
+    def baseline(congestion=None):
+        return better(row, [runner.baseline(row.baseline, shape, congestion) for shape in row.shapes])
 
     def theirs():
         if row.beside:
             return runner.perftest(replace(row, options=row.beside)).value, None
-        return ruler(), ruler("reno") if beside_reno else None
+        return baseline(), baseline("reno") if beside_reno else None
 
     for (tcp, reno), sample in steady_pairs(runner, pairs, theirs, lambda: runner.perftest(row)):
-        rulers.append(tcp)
+        baselines.append(tcp)
         ours.append(sample.value)
         ratios.append(sample.value / tcp)
         if reno:
@@ -75,7 +75,7 @@ def measure(row, runner, pairs):
             tails.append(sample.p99)
     ratio = statistics.median(ratios)
     result = {
-        "name": row.name, "unit": row.unit, "crc": row.crc, "ours": statistics.median(ours), "tcp": statistics.median(rulers),
+        "name": row.name, "unit": row.unit, "crc": row.crc, "ours": statistics.median(ours), "tcp": statistics.median(baselines),
         "ratio": ratio, "ratios": ratios, "target": row.target, "at_most": row.at_most,
         "reached": ratio <= row.target if row.at_most else ratio >= row.target,
         "server_ns": statistics.median(server), "client_ns": statistics.median(client),

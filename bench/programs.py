@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Runs perftest's pairs and the ruler, and reads what they say."""
+"""Runs perftest's pairs and the baseline, and reads what they say."""
 import os
 import random
 import re
@@ -95,7 +95,7 @@ class Runner:
         self.rawtcp = rawtcp
         self.torn = 0  # pairs
 
-    def ruler(self, arguments, shape, congestion=None):
+    def baseline(self, arguments, shape, congestion=None):
         chosen = ["--congestion", congestion] if congestion else []
         done = subprocess.run([self.rawtcp, *arguments, shape, *chosen], capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
@@ -104,7 +104,7 @@ class Runner:
 
     def distance(self):
         """Nanoseconds from one processor to the other."""
-        return self.ruler(("cores", "64", "3000"), "block")
+        return self.baseline(("cores", "64", "3000"), "block")
 
     def perftest(self, row, count=None, prefix=lambda side: ()):
         """One run that tells something, of five at most."""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The ruler: what plain TCP does on this machine in the shapes of the verbs programs that scripts/bench runs. Two
+// The baseline: what plain TCP does on this machine in the shapes of the verbs programs that scripts/bench runs. Two
 // processes on 127.0.0.1 (or, with --server and --client, on two hosts or namespaces); prints one number.
 //   lat     half of a round trip, us, median; "spin" receives without blocking, "block" sleeps
 //   memlat  the same, with each main thread spinning on memory that a second thread, blocked in recv, fills

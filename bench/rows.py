@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What scripts/bench measures, beside which ruler, and what is to be reached."""
+"""What scripts/bench measures, beside which baseline, and what is to be reached."""
 from dataclasses import dataclass
 
 
@@ -9,18 +9,18 @@ class Row:
     program: str  # of perftest
     size: int  # octets of a message
     count: int  # messages, or round trips
-    ruler: tuple  # arguments of rawtcp without its shape
-    shapes: tuple  # receivers' shapes of the ruler: the better one counts
-    target: float  # of the ratio ours / ruler
+    baseline: tuple  # arguments of rawtcp without its shape
+    shapes: tuple  # receivers' shapes of the baseline: the better one counts
+    target: float  # of the ratio ours / baseline
     crc: str = "off"
     options: tuple = ()
     at_most: bool = False  # a latency: the ratio is to stay at or below the target
     calls: float = 0.0  # system calls per message at most, both sides together; 0: no limit
     unit: str = "MB/s"
-    beside: tuple = ()  # no ruler, but the same program with these options
+    beside: tuple = ()  # no baseline, but the same program with these options
 
 
-# Seconds of each ruler: a pair should be over before the host moves the machine's processors, which some do each second.
+# Seconds of each baseline: a pair should be over before the host moves the machine's processors, which some do each second.
 STREAM = (("bw", "1048576", "0.4"), ("spin", "block"))
 RATE = (("rate", "64", "0.4"), ("spin", "block"))
 SPIN = (("lat", "2", "20000"), ("spin",))
@@ -30,8 +30,8 @@ MEMORY = (("memlat", "2", "20000"), ("block",))
 MIB = 1 << 20
 
 
-def latency(name, program, ruler, target, options=()):
-    return Row(name, program, 2, 20000, *ruler, target, options=options, at_most=True, unit="us")
+def latency(name, program, baseline, target, options=()):
+    return Row(name, program, 2, 20000, *baseline, target, options=options, at_most=True, unit="us")
 
 
 ROWS = [

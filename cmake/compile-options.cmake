@@ -5,7 +5,7 @@ add_compile_options(
     "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual;-Wold-style-cast;-fvisibility-inlines-hidden>"
     "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>"
     "$<$<CONFIG:Release,RelWithDebInfo>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2;-fstack-protector-strong>")
-# clang counts the steps of constant evaluation; the stand-in's table of descriptors is a million constant-initialised atomics.
+# clang counts the steps of constant evaluation; the userspace shim's table of descriptors is a million constant-initialised atomics.
 add_compile_options("$<$<CXX_COMPILER_ID:Clang>:-fconstexpr-steps=33554432>")
 # Not in the presets with sanitizers: at -O1 g++ 12 warns of what is not there, in its own headers.
 if(SWRNIC_WERROR)

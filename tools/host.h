@@ -8,7 +8,7 @@
 namespace swrnic::tools {
 
 struct KernelRdma {
-    bool character_devices = false;    // /dev/infiniband has uverbs or rdma_cm nodes: the stand-in steps aside
+    bool character_devices = false;    // /dev/infiniband has uverbs or rdma_cm nodes: the userspace shim steps aside
     bool swrnic_module = false;        // the kernel module is loaded and has made a device
     std::vector<std::string> devices;  // names under /sys/class/infiniband
 };

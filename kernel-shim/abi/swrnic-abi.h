@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The contract between the swrnic provider and its shim (the kernel module or the userspace stand-in).
+ * The contract between the swrnic provider and its shim (the kernel module or the userspace shim).
  *
  * C, fixed width, host byte order, naturally aligned, no padding that is not named. Both ends fill reserved fields with zero;
  * a receiver refuses what it does not know with EINVAL. A change that an old peer would misread raises SWRNIC_ABI_NEWEST; an end
@@ -52,7 +52,7 @@ static inline __u32 swrnic_abi_common(__u32 newest)
  */
 #define SWRNIC_DRIVER_ID 0x7377726e
 
-/* Sysfs attribute of the stand-in's uverbs device, which has no kernel to tell its driver_id: contents "swrnic\n". */
+/* Sysfs attribute of the userspace shim's uverbs device, which has no kernel to tell its driver_id: contents "swrnic\n". */
 #define SWRNIC_SYSFS_MARK "swrnic"
 
 /* ---- driver data ------------------------------------------------------------------------------------------------------- */

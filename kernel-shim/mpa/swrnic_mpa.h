@@ -2,7 +2,7 @@
 /*
  * MPA startup (RFC 5044 section 7.1, RFC 6581) as one freestanding state machine: octets in, octets out, events, deadlines.
  *
- * The machine knows no socket, clock, allocator, libc or kernel. It is compiled into the kernel module, the userspace stand-in, the
+ * The machine knows no socket, clock, allocator, libc or kernel. It is compiled into the kernel module, the userspace shim, the
  * unit tests and the fuzzer. One struct swrnic_mpa serves one connection; the caller owns it, serialises every call on it, and may
  * simply drop it in any state. Nothing in it needs to be released. It holds no pointer, so it may be copied or moved between calls.
  *

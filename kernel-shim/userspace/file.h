@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Descriptors that the stand-in answers for.
+// Descriptors that the userspace shim answers for.
 //
 // Every one is backed by an eventfd (RDMA netlink's by a netlink socket), so that poll, epoll, select and
 // fcntl(F_SETFL) work natively; read, write, ioctl, fstat, dup and close are interposed and come here. A File is what
@@ -47,7 +47,7 @@ class File {
     bool dead_ = false;     // opened before a fork, in the child
 
   protected:
-    // Any descriptor of it, for the stand-in's own use under the lock; -1 after the last close.
+    // Any descriptor of it, for the userspace shim's own use under the lock; -1 after the last close.
     int any_fd() const { return fds_.empty() ? -1 : fds_.front(); }
 };
 

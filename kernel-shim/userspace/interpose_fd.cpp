@@ -177,7 +177,7 @@ SWRNIC_FCNTL(fcntl64)
 
 namespace {
 
-// Of the stand-in's own in the range, those that are the program's are closed; the others, in their order.
+// Of the userspace shim's own in the range, those that are the program's are closed; the others, in their order.
 std::vector<int> leave_range(unsigned first, unsigned last) {
     if (in_vforked_child()) return {};
     Locked locked;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Two ways to the system. sys:: is for the stand-in's own descriptors: direct system calls, which no other preload can
-// capture; they return -errno. SWRNIC_REAL(name) is the next definition of a libc function, for calls that are not ours
-// to answer.
+// Two ways to the system. sys:: is for the userspace shim's own descriptors: direct system calls, which no other
+// preload can capture; they return -errno. SWRNIC_REAL(name) is the next definition of a libc function, for calls that
+// are not ours to answer.
 #pragma once
 
 #include <dlfcn.h>

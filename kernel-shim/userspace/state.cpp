@@ -29,8 +29,8 @@ void in_parent() {
     pthread_mutex_unlock(&g_lock);
 }
 
-// What was opened before the fork belongs to the parent. The child closes its copies of the stand-in's own sockets,
-// never shuts them down, and starts afresh when it opens the device again.
+// What was opened before the fork belongs to the parent. The child closes its copies of the userspace shim's own
+// sockets, never shuts them down, and starts afresh when it opens the device again.
 void abandon(State& state) {
     state.fds.forked();
     if (state.startup != nullptr) state.startup->forked();
@@ -101,7 +101,8 @@ Mode mode() {
         }
         int expected = 0;
         if (g_mode.compare_exchange_strong(expected, known) && known == static_cast<int>(Mode::kKernelHasRdma)) {
-            log(LogLevel::kWarn, "/dev/infiniband has devices of the kernel's; the stand-in stays out of the way");
+            log(LogLevel::kWarn,
+                "/dev/infiniband has devices of the kernel's; the userspace shim stays out of the way");
         }
     }
     return static_cast<Mode>(known);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The one process-wide state of the stand-in, and the one lock over it.
+// The one process-wide state of the userspace shim, and the one lock over it.
 //
 // The lock is never held across anything that can wait for a peer or for the application. It is held in fork(), so that
 // the child finds everything whole. The state is never destroyed: threads and other libraries' destructors may come
@@ -21,8 +21,8 @@ class CmId;
 class Startup;
 struct Qp;
 
-// Whether the stand-in answers at all. Inert in setuid programs and where the kernel has RDMA character devices of its
-// own.
+// Whether the userspace shim answers at all. Inert in setuid programs and where the kernel has RDMA character devices
+// of its own.
 enum class Mode : int { kActive = 1, kSecure, kKernelHasRdma };
 Mode mode();  // decided once per process; lock-free afterwards
 inline bool active() {

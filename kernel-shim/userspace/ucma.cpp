@@ -114,7 +114,7 @@ int UcmaFile::create_id(Locked& locked, UcmaRequest& request) {
     rdma_ucm_create_id command;
     if (!request.take(command)) return -EINVAL;
     rdma_ucm_create_id_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     // Datagrams and IPoIB have no iWARP form; the id is made all the same, since some only resolve addresses by it.
     const auto id = make_cm_id(locked, *this);
     id->uid = command.uid;
@@ -142,7 +142,7 @@ int UcmaFile::destroy_id(Locked& locked, UcmaRequest& request) {
     int error = 0;
     if (!request.take(command)) return -EINVAL;
     rdma_ucm_destroy_id_resp counts{};
-    if (const int none = request.room(sizeof(counts)); none != 0) return none;
+    if (error = request.room(sizeof(counts)); error != 0) return error;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     destroy(locked, id);
@@ -229,7 +229,7 @@ int UcmaFile::migrate_id(Locked& locked, UcmaRequest& request) {
     int error = 0;
     if (!request.take(command)) return -EINVAL;
     rdma_ucm_migrate_resp counts{};
-    if (const int none = request.room(sizeof(counts)); none != 0) return none;
+    if (error = request.room(sizeof(counts)); error != 0) return error;
     const auto old = std::dynamic_pointer_cast<UcmaFile>(locked->fds.find(locked, static_cast<int>(command.fd)));
     if (old == nullptr) return -ENOENT;
     const auto id = old->find(locked, command.id, error);
@@ -297,7 +297,8 @@ int UcmaFile::get_event(int fd, UcmaRequest& request) {
     constexpr std::size_t kMinimum = offsetof(rdma_ucm_event_resp, reserved);
     if (request.out < kMinimum) return -ENOSPC;
     const long result = take_from_queue(fd, [&](Locked&) -> long {
-        if (const int none = request.room(kMinimum, sizeof(rdma_ucm_event_resp)); none != 0) return none;  // it stays
+        if (const int error = request.room(kMinimum, sizeof(rdma_ucm_event_resp)); error != 0)
+            return error;  // it stays
         const CmEvent event = std::move(queue_.front());
         queue_.pop_front();
         ++event.id->events_reported;

@@ -195,10 +195,9 @@ int UcmaFile::query_route(Locked& locked, UcmaRequest& request) {
     rdma_ucm_query command;
     int error = 0;
     if (!request.take(command, offsetof(rdma_ucm_query, option))) return -EINVAL;
-    if (const int none =
-            request.room(offsetof(rdma_ucm_query_route_resp, ibdev_index), sizeof(rdma_ucm_query_route_resp));
-        none != 0)
-        return none;
+    if (error = request.room(offsetof(rdma_ucm_query_route_resp, ibdev_index), sizeof(rdma_ucm_query_route_resp));
+        error != 0)
+        return error;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     rdma_ucm_query_route_resp out{};
@@ -221,15 +220,14 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
     if (id == nullptr) return error;
     if (command.option == RDMA_USER_CM_QUERY_PATH) {
         rdma_ucm_query_path_resp paths{};
-        if (const int none = request.room(sizeof(paths)); none != 0) return none;
+        if (error = request.room(sizeof(paths)); error != 0) return error;
         request.reply(paths);
         return 0;
     }
     if (command.option != RDMA_USER_CM_QUERY_ADDR && command.option != RDMA_USER_CM_QUERY_GID) return -ENOSYS;
-    if (const int none =
-            request.room(offsetof(rdma_ucm_query_addr_resp, ibdev_index), sizeof(rdma_ucm_query_addr_resp));
-        none != 0)
-        return none;
+    if (error = request.room(offsetof(rdma_ucm_query_addr_resp, ibdev_index), sizeof(rdma_ucm_query_addr_resp));
+        error != 0)
+        return error;
     rdma_ucm_query_addr_resp out{};
     out.ibdev_index = ~0u;
     if (id->on_device) {
@@ -267,7 +265,7 @@ int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
     int error = 0;
     if (!request.take(command)) return -EINVAL;
     ib_uverbs_qp_attr out{};
-    if (const int none = request.room(sizeof(out)); none != 0) return none;
+    if (error = request.room(sizeof(out)); error != 0) return error;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     constexpr std::uint32_t kInit = 1, kRtr = 2, kErr = 6;

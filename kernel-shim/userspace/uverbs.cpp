@@ -141,7 +141,7 @@ int UverbsFile::get_context(Locked& locked, UverbsRequest& request) {
     swrnic_alloc_ucontext_resp driver{};
     driver.abi_version = swrnic_abi_common(asked.abi_version);
     if (driver.abi_version == 0) return -EPROTO;
-    if (const int none = request.room(sizeof(made) + sizeof(driver)); none != 0) return none;
+    if (const int error = request.room(sizeof(made) + sizeof(driver)); error != 0) return error;
 
     const auto self = std::static_pointer_cast<UverbsFile>(locked->fds.find(locked, any_fd()));
     const auto async_file = std::make_shared<AsyncFile>();

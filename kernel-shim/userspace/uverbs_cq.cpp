@@ -48,7 +48,7 @@ int UverbsFile::create_comp_channel(Locked& locked, UverbsRequest& request) {
     ib_uverbs_create_comp_channel core;
     if (!request.take(core)) return -EINVAL;
     ib_uverbs_create_comp_channel_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     const auto channel = std::make_shared<CompChannel>(this);
     const int fd = locked->fds.install_new(locked, channel, EFD_CLOEXEC);
     if (fd < 0) return fd;
@@ -89,7 +89,7 @@ int UverbsFile::create_cq(Locked& locked, UverbsRequest& request) {
     ib_uverbs_create_cq core;
     if (!request.take(core)) return -EINVAL;
     ib_uverbs_create_cq_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     ib_uverbs_ex_create_cq wish{};
     wish.user_handle = core.user_handle;
     wish.cqe = core.cqe;
@@ -106,7 +106,7 @@ int UverbsFile::create_cq_ex(Locked& locked, UverbsRequest& request) {
     if (core.comp_mask != 0 || core.reserved != 0) return -EINVAL;
     if (core.flags != 0) return -EOPNOTSUPP;
     ib_uverbs_ex_create_cq_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     const int error = make_cq(locked, core, made.base);
     made.response_length = sizeof(made);
     if (error == 0) request.reply(made);
@@ -125,7 +125,7 @@ int UverbsFile::destroy_cq(Locked& locked, UverbsRequest& request) {
     Cq* cq = find_object(cqs_, core.cq_handle);
     if (cq == nullptr) return -EINVAL;
     ib_uverbs_destroy_cq_resp counts{};
-    if (const int none = request.room(sizeof(counts)); none != 0) return none;
+    if (const int error = request.room(sizeof(counts)); error != 0) return error;
     if (cq->users != 0) return -EBUSY;
     // What was not read is dropped and not counted: libibverbs waits until the application has acknowledged what was.
     if (const auto channel = cq->channel.lock()) {

@@ -52,7 +52,7 @@ int UverbsFile::query_device(UverbsRequest& request) {
     ib_uverbs_query_device core;
     if (!request.take(core)) return -EINVAL;
     const ib_uverbs_query_device_resp attributes = device_attributes();
-    if (const int none = request.room(sizeof(attributes)); none != 0) return none;
+    if (const int error = request.room(sizeof(attributes)); error != 0) return error;
     request.reply(attributes);
     return 0;
 }
@@ -64,7 +64,7 @@ int UverbsFile::query_device_ex(UverbsRequest& request) {
     ib_uverbs_ex_query_device_resp attributes{};
     constexpr std::size_t kMinimum = offsetof(ib_uverbs_ex_query_device_resp, odp_caps);
     const std::size_t size = std::min(request.response_size, sizeof(attributes));
-    if (const int none = request.room(std::max(size, kMinimum)); none != 0) return none;
+    if (const int error = request.room(std::max(size, kMinimum)); error != 0) return error;
     attributes.base = device_attributes();
     attributes.response_length = static_cast<std::uint32_t>(size);
     request.put(&attributes, size);
@@ -76,7 +76,7 @@ int UverbsFile::query_port(UverbsRequest& request) {
     if (!request.take(core)) return -EINVAL;
     if (core.port_num != 1) return -EINVAL;
     ib_uverbs_query_port_resp port{};
-    if (const int none = request.room(sizeof(port)); none != 0) return none;
+    if (const int error = request.room(sizeof(port)); error != 0) return error;
     port.max_msg_sz = kMaxMessage;
     port.gid_tbl_len = static_cast<std::uint32_t>(gid_table().size());
     port.pkey_tbl_len = 1;
@@ -95,7 +95,7 @@ int UverbsFile::alloc_pd(UverbsRequest& request) {
     ib_uverbs_alloc_pd core;
     if (!request.take(core)) return -EINVAL;
     ib_uverbs_alloc_pd_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     Share share = Share::take(Kind::kPd);
     if (!share) return -ENOMEM;
     auto pd = std::make_unique<Pd>();
@@ -127,7 +127,7 @@ int UverbsFile::reg_mr(UverbsRequest& request) {
     const bool remote_change = (core.access_flags & (kRemoteWrite | kRemoteAtomic)) != 0;
     if (remote_change && (core.access_flags & kLocalWrite) == 0) return -EINVAL;
     ib_uverbs_reg_mr_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     Share share = Share::take(Kind::kMr);
     if (!share) return -ENOMEM;
     made.mr_handle = ++next_handle_;
@@ -158,7 +158,7 @@ int UverbsFile::alloc_mw(UverbsRequest& request) {
     if (pd == nullptr || driver.stag == 0 || driver.reserved != 0) return -EINVAL;
     if (core.mw_type != kWindowType1 && core.mw_type != kWindowType2) return -EINVAL;
     ib_uverbs_alloc_mw_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     Share share = Share::take(Kind::kMw);
     if (!share) return -ENOMEM;
     made.mw_handle = ++next_handle_;

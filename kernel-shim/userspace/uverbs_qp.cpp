@@ -79,7 +79,7 @@ int UverbsFile::create_qp(Locked& locked, UverbsRequest& request) {
     swrnic_create_qp_req startup;
     if (!request.take(core) || !request.take_driver(startup)) return -EINVAL;
     ib_uverbs_create_qp_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     ib_uverbs_ex_create_qp wish{};
     static_assert(offsetof(ib_uverbs_create_qp, user_handle) == 8 && offsetof(ib_uverbs_ex_create_qp, comp_mask) == 48);
     std::memcpy(&wish, &core.user_handle,
@@ -97,7 +97,7 @@ int UverbsFile::create_qp_ex(Locked& locked, UverbsRequest& request) {
     std::memcpy(&core, request.core.data(), std::min(request.core.size(), sizeof(core)));
     if (core.comp_mask != 0 || core.create_flags != 0) return -EOPNOTSUPP;
     ib_uverbs_ex_create_qp_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     const int error = make_qp(locked, core, startup, made.base);
     made.response_length = sizeof(made);
     if (error == 0) request.reply(made);
@@ -140,7 +140,7 @@ int UverbsFile::query_qp(UverbsRequest& request) {
     const Qp* qp = find_object(qps_, core.qp_handle);
     if (qp == nullptr) return -EINVAL;
     ib_uverbs_query_qp_resp attributes{};
-    if (const int none = request.room(sizeof(attributes)); none != 0) return none;
+    if (const int error = request.room(sizeof(attributes)); error != 0) return error;
     attributes.max_send_wr = qp->max_send_wr;
     attributes.max_recv_wr = qp->max_recv_wr;
     attributes.max_send_sge = qp->max_send_sge;
@@ -176,7 +176,7 @@ int UverbsFile::destroy_qp(Locked& locked, UverbsRequest& request) {
     Qp* qp = find_object(qps_, core.qp_handle);
     if (qp == nullptr) return -EINVAL;
     ib_uverbs_destroy_qp_resp counts{};
-    if (const int none = request.room(sizeof(counts)); none != 0) return none;
+    if (const int error = request.room(sizeof(counts)); error != 0) return error;
     drop_qp(locked, *qp);
     counts.events_reported = qp->async_events_reported;
     qps_.erase(core.qp_handle);

@@ -20,7 +20,7 @@ int UverbsFile::create_srq(UverbsRequest& request) {
     ib_uverbs_create_srq core;
     if (!request.take(core)) return -EINVAL;
     ib_uverbs_create_srq_resp made{};
-    if (const int none = request.room(sizeof(made)); none != 0) return none;
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
     Pd* pd = find_object(pds_, core.pd_handle);
     if (pd == nullptr || core.max_wr == 0 || core.max_wr > SWR_MAX_SRQ_WR || core.max_sge > SWR_MAX_SGE) return -EINVAL;
     if (core.srq_limit > core.max_wr) return -EINVAL;
@@ -56,7 +56,7 @@ int UverbsFile::query_srq(UverbsRequest& request) {
     ib_uverbs_query_srq core;
     if (!request.take(core)) return -EINVAL;
     ib_uverbs_query_srq_resp attributes{};
-    if (const int none = request.room(sizeof(attributes)); none != 0) return none;
+    if (const int error = request.room(sizeof(attributes)); error != 0) return error;
     const Srq* srq = find_object(srqs_, core.srq_handle);
     if (srq == nullptr) return -EINVAL;
     attributes.max_wr = srq->max_wr;
@@ -72,7 +72,7 @@ int UverbsFile::destroy_srq(Locked& locked, UverbsRequest& request) {
     Srq* srq = find_object(srqs_, core.srq_handle);
     if (srq == nullptr) return -EINVAL;
     ib_uverbs_destroy_srq_resp counts{};
-    if (const int none = request.room(sizeof(counts)); none != 0) return none;
+    if (const int error = request.room(sizeof(counts)); error != 0) return error;
     if (srq->users != 0) return -EBUSY;
     if (const auto file = async_file_.lock())
         file->remove_if(locked, [&](const AsyncEvent& event) { return event.reported == &srq->async_events_reported; });

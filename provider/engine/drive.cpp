@@ -14,8 +14,8 @@ constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a
 constexpr std::size_t kBulkOctets = 16 * 1024;
 constexpr std::uint64_t kBulkFpdus = 16;
 // After a turn of a stream: the one, or up to the other where its sender flushes so seldom.
-constexpr std::int64_t kBulkRest = cycles_in(std::chrono::microseconds(8));
-constexpr std::int64_t kLongestRest = cycles_in(std::chrono::microseconds(24));
+constexpr std::int64_t kBulkBackoff = cycles_in(std::chrono::microseconds(8));
+constexpr std::int64_t kLongestBackoff = cycles_in(std::chrono::microseconds(24));
 // A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
 // either.
 constexpr std::chrono::milliseconds kStopped{100};
@@ -52,36 +52,36 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 }
 
 // A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
-// behind it. Polls rest between the turns of a stream, and while the rest of a large FPDU cannot have come.
-void Engine::Impl::note_rest(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
+// behind it. Polls back off between the turns of a stream, and while the rest of a large FPDU cannot have come.
+void Engine::Impl::note_backoff(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
     const std::size_t large_left = qp.rx().large_left();
     const bool stream = octets >= kBulkOctets || fpdus >= kBulkFpdus;
     if (!stream && octets != 0) qp.streamed_at = 0;
-    // Messages are answered one by one: there is nothing to rest for, and reading the time would be a good part of an
-    // empty poll. When was tried last matters behind a burst alone.
+    // Messages are answered one by one: there is nothing to back off for, and reading the time would be a good part of
+    // an empty poll. When was tried last matters behind a burst alone.
     if (!stream && large_left == 0 && qp.streamed_at == 0 && qp.burst.load(std::memory_order_relaxed) == 0) {
-        qp.rests_until.store(0, std::memory_order_relaxed);
+        qp.backoff_until.store(0, std::memory_order_relaxed);
         return;
     }
     const std::int64_t now = cycles();
     const std::int64_t before = now - qp.streamed_at;
-    std::int64_t rest = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
+    std::int64_t backoff = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
     if (stream) {
         // Many that are little come at once, when their sender flushes, and again after as long.
         const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;
-        rest = std::max(rest, flushed ? std::clamp(before / 4 * 3, kBulkRest, kLongestRest) : kBulkRest);
+        backoff = std::max(backoff, flushed ? std::clamp(before / 4 * 3, kBulkBackoff, kLongestBackoff) : kBulkBackoff);
         qp.streamed_at = now;
     } else if (before < kStreamGoesOn) {
-        rest = std::max(rest, kEarlyRest);
+        backoff = std::max(backoff, kEarlyBackoff);
     }
     qp.rx_tried_at.store(now, std::memory_order_relaxed);
-    qp.rests_until.store(now + rest, std::memory_order_relaxed);
+    qp.backoff_until.store(now + backoff, std::memory_order_relaxed);
 }
 
 bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
     bool wakes = false;
     do {
-        RxGuard guard = qp.rx_lock().take_or_mark(qp.rx_due);
+        RxGuard guard = qp.rx_lock().take_or_flag(qp.rx_due);
         if (!guard.owns()) return wakes;
         auto* transport = static_cast<TcpTransport*>(qp.transport(guard));
         if (transport == nullptr) return wakes;
@@ -92,17 +92,17 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         for (; steps < kRxBudget && status == Rx::Status::kMoved && qp.settle_receives(guard, pass); ++steps)
             status = qp.receive(guard, pass);
         if (status == Rx::Status::kStalled && !qp.settle_receives(guard, pass)) status = Rx::Status::kMoved;
-        // Under the RX lock: the stream cannot end, and unwatch() not run, before the mark is there to be cleared.
+        // Under the RX lock: the stream cannot end, and unwatch() not run, before the flag is there to be cleared.
         if (steps > 1 && hot_.load(std::memory_order_relaxed) != &qp) hot_.store(&qp, std::memory_order_release);
         // The flag stays: more data may stand before the end than this turn reads, and no edge will tell of the end
         // again.
         if (status == Rx::Status::kAgain && qp.hung_up) qp.rx_due = true;
         note_stall(qp, guard, status == Rx::Status::kStalled);
         if (status == Rx::Status::kAgain)
-            note_rest(qp, guard, transport->turn_octets(), qp.counters().get(Count::kRxFpdus) - fpdus);
+            note_backoff(qp, guard, transport->turn_octets(), qp.counters().get(Count::kRxFpdus) - fpdus);
         if (status == Rx::Status::kStalled) {
             if (qp.init().srq != nullptr) qp.init().srq->wait(qp);
-            // The mark first, then the look: a receive posted meanwhile either is seen here or sees the mark.
+            // The flag first, then the look: a receive posted meanwhile either is seen here or sees the flag.
             if (qp.has_receives()) qp.rx_due = true;
         }
         wakes = qp.take_wake(guard) || wakes;
@@ -132,7 +132,7 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
 
 void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
     do {
-        TxGuard guard = qp.tx_lock().take_or_mark(qp.tx_due);
+        TxGuard guard = qp.tx_lock().take_or_flag(qp.tx_due);
         if (!guard.owns()) return;
         if (qp.fin_sent) {  // nothing can follow our FIN: not a Response, nor a Terminate
             guard.unlock();
@@ -160,7 +160,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
         if (status == Tx::Status::kBlocked) {
             qp.tx_blocked = true;
         } else if (qp.tx_blocked && qp.tx_blocked.exchange(false) && qp.tx().has_work()) {
-            qp.tx_due = true;  // posted while the mark was up: its doorbell counted on us
+            qp.tx_due = true;  // posted while the flag was up: its doorbell counted on us
         }
         guard.unlock();
         switch (status) {
@@ -175,7 +175,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
                     arm_timer(qp, qp.must_end_by);
                 }
                 break;
-            case Tx::Status::kHeld:  // by who comes next: behind more of its kind, or alone
+            case Tx::Status::kCorked:  // by who comes next: behind more of its kind, or alone
                 schedule(qp, kToSend);
                 break;
             case Tx::Status::kIdle:

@@ -34,10 +34,10 @@ struct DrivenQp final : Qp {
     std::atomic<int> fd{-1};                            // of the stream, while there is one
     std::atomic<std::uint64_t> earlier_retransmits{0};  // of streams that have ended
 
-    // Left by whoever has work for the side and leaves it to another, or finds its lock taken (Lock::take_or_mark).
+    // Left by whoever has work for the side and leaves it to another, or finds its lock taken (Lock::take_or_flag).
     alignas(kCacheLine) std::atomic<bool> rx_due{false};
     // As cycles. Polls leave it alone until the one; those of a program that sends, for a time after the other.
-    std::atomic<std::int64_t> rests_until{0}, rx_tried_at{0};
+    std::atomic<std::int64_t> backoff_until{0}, rx_tried_at{0};
     std::int64_t streamed_at = 0;  // cycles; the last turn of a stream; 0: what comes in is none; under the RX lock
     // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread

@@ -53,7 +53,7 @@ class Host {
 struct EngineOptions {
     std::chrono::milliseconds user_timeout{10'000};  // TCP_USER_TIMEOUT and keepalive, for a peer that vanished
     std::chrono::milliseconds rnr_timeout{1'000};  // how long an empty receive queue may hold the stream; 0: not at all
-    // To the program: between messages that follow closely the thread looks on, yielding, before it sleeps; and it
+    // To the program: between messages that follow closely the thread busy-polls, yielding, before it sleeps; and it
     // leaves the processor that posts come from.
     bool gives_way = true;
     EngineCounters* counters = nullptr;  // borrowed; null: the engine's own

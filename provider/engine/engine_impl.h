@@ -4,7 +4,7 @@
 //
 // Progress: one way of driving a QP, three kinds of callers. A verbs call that posts flushes its own QP; an empty poll
 // of any CQ drives all QPs of the context; the background thread drives whatever nobody else does. All of them try
-// locks and never wait for one another; who finds a lock taken leaves a mark (rx_due, tx_due) that the holder sees
+// locks and never wait for one another; who finds a lock taken leaves a flag (rx_due, tx_due) that the holder sees
 // after unlocking.
 #pragma once
 
@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
 
 // While a stream comes in, and behind a long burst of their own program, polls leave so much time between two receive
 // calls; no longer than so long after the last of either.
-inline constexpr std::int64_t kEarlyRest = cycles_in(std::chrono::microseconds(4));
+inline constexpr std::int64_t kEarlyBackoff = cycles_in(std::chrono::microseconds(4));
 inline constexpr std::int64_t kStreamGoesOn = cycles_in(std::chrono::milliseconds(1));
 
 class Engine::Impl {
@@ -70,7 +70,7 @@ class Engine::Impl {
     void drive(DrivenQp& qp, Pass& pass);
     static bool may_transmit(const DrivenQp& qp);
     bool drive_rx(DrivenQp& qp, Pass& pass);  // true: what came gives the sender something to do
-    void note_rest(DrivenQp& qp, const RxGuard& guard, std::size_t octets, std::uint64_t fpdus);
+    void note_backoff(DrivenQp& qp, const RxGuard& guard, std::size_t octets, std::uint64_t fpdus);
     void note_stall(DrivenQp& qp, const RxGuard& guard, bool stalled);
     void drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail);
     void rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how);
@@ -131,9 +131,9 @@ class Engine::Impl {
     bool is_inside_poll() const;
     bool look_for_poller();
     bool wait(Events& events, int& count);
-    bool stand_back();
-    bool look_on(Events& events, int& count);
-    void rest_from_looking(std::int64_t now);
+    bool yield_to_poller();
+    bool busy_poll(Events& events, int& count);
+    void cool_down(std::int64_t now);
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known, Pass& pass);
     void drain_lingering(std::uint64_t id, Pass& pass);
@@ -169,14 +169,14 @@ class Engine::Impl {
     std::atomic<std::int64_t> deferred_at_{0};     // cycles; the last post that was left for somebody else to flush
     std::atomic<int> posted_on_{-1};               // the processor of the last post that was flushed at once
     // By the thread.
-    alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread stood back, and a poller did all there was to do
+    alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread yielded, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
     std::uint32_t looks_inside_ = 0;                                // since a poll ended
-    std::uint32_t stand_back_for_ = 1;                              // how long, in units of the shortest time
+    std::uint32_t yields_for_ = 1;                                  // how long, in units of the shortest time
     bool waits_shortly_ = false;                                    // the thread, the last time
     Placement placement_;
-    std::int64_t respite_ = 0;        // cycles; how long it did not look on, the last time
-    std::int64_t looks_on_from_ = 0;  // cycles; it does not look on before
+    std::int64_t cooldown_ = 0;         // cycles; how long it did not busy-poll, the last time
+    std::int64_t busy_polls_from_ = 0;  // cycles; it does not busy-poll before
 
     // Clock ticks. The thread comes back at report_at_ while reports have news.
     std::int64_t report_at_ = 0;

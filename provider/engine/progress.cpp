@@ -32,12 +32,12 @@ constexpr std::uint32_t kFlushedPosts = 1;
 // The kernel copies faster in few large sends than in many small ones.
 constexpr std::uint64_t kDeferredSmall = 500 * 1024;
 constexpr std::uint64_t kDeferredLarge = 256 * 1024;
-// How long the thread stands back from a poller before it looks again: bounds how late a target whose poller fell
+// How long the thread yields to a poller before it looks again: bounds how late a target whose poller fell
 // silent is served. Each look takes a processor from the poller, so a poller that goes on is looked after less and
 // less: not before it has polled as long again, or the longest time. A poster of bursts that does not poll gets the
 // shortest time each time: what its peer sends is received by the thread alone.
-constexpr std::chrono::microseconds kStandBack{150};
-constexpr std::uint32_t kLongestStandBack = 32;  // times that; a poller is given twice that at its first look
+constexpr std::chrono::microseconds kYield{150};
+constexpr std::uint32_t kLongestYield = 32;  // times that; a poller is given twice that at its first look
 // So many empty polls in that time make a poller.
 constexpr std::uint64_t kPollerPolls = 4;
 // So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
@@ -53,16 +53,16 @@ constexpr std::uint64_t kShortestGap = cycles_in(std::chrono::microseconds(1));
 constexpr std::uint64_t kLongestGap = cycles_in(std::chrono::microseconds(80));
 // A poll that flushes tries it this often: its program has something to do, and does not wait for what comes in.
 constexpr std::int64_t kFlushGap = cycles_in(std::chrono::microseconds(20));
-// A thread whose last wait was short looks on for a while before it sleeps: to be woken costs a processor that halts
+// A thread whose last wait was short busy-polls for a while before it sleeps: to be woken costs a processor that halts
 // many times what a message does. It yields between two looks; a yield that took long met somebody who has work for the
 // processor, and would be run again only when the scheduler takes it from him: then the thread sleeps at once, for a
 // time, since who sleeps is run when he is woken. A host that took the processor away looks the same, so that time is
 // short at first, and longer while it happens again soon.
 constexpr std::uint64_t kShortWait = cycles_in(std::chrono::microseconds(200));
-constexpr std::int64_t kLookOn = cycles_in(std::chrono::microseconds(100));
+constexpr std::int64_t kBusyPoll = cycles_in(std::chrono::microseconds(100));
 constexpr std::int64_t kLongYield = cycles_in(std::chrono::microseconds(100));
-constexpr std::int64_t kRespite = cycles_in(std::chrono::milliseconds(2));
-constexpr std::int64_t kLongestRespite = 64 * kRespite;
+constexpr std::int64_t kCooldown = cycles_in(std::chrono::milliseconds(2));
+constexpr std::int64_t kLongestCooldown = 64 * kCooldown;
 // What is counted is told this often while it moves.
 constexpr std::chrono::milliseconds kReportEvery{250};
 constexpr std::size_t kSocketsPerReport = 256;
@@ -86,7 +86,7 @@ std::int64_t next_receive_at(const DrivenQp& qp, bool flushes, std::int64_t now)
     // Its program waits for room, or for the peer to say that it may go on.
     const bool behind_burst = qp.burst.load(std::memory_order_relaxed) >= kLongBurst &&
                               now - qp.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
-    return std::max(qp.rests_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyRest : 0);
+    return std::max(qp.backoff_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyBackoff : 0);
 }
 
 timespec to_timespec(std::int64_t nanoseconds) {
@@ -106,7 +106,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
         deliver(pass);
         return;
     }
-    // EPOLLOUT will tell. An exchange on both sides: whoever lowers the mark after it was seen here sees the request
+    // EPOLLOUT will tell. An exchange on both sides: whoever lowers the flag after it was seen here sees the request
     // too.
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
     if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
@@ -120,8 +120,8 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     const std::int64_t gap = now - qp.posted_at.load(std::memory_order_relaxed);
     const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
     const bool polled = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch;
-    const bool rested = before >= kLongBurst && !large ? gap > kLongBurstGap : polled || gap > kBurstGap;
-    const std::uint32_t burst = rested ? 0 : before + 1;
+    const bool paused = before >= kLongBurst && !large ? gap > kLongBurstGap : polled || gap > kBurstGap;
+    const std::uint32_t burst = paused ? 0 : before + 1;
     qp.burst.store(burst, std::memory_order_relaxed);
     qp.posted_at.store(now, std::memory_order_relaxed);
     if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
@@ -178,10 +178,10 @@ void Engine::Impl::poll(std::uint64_t polls) {
     const std::int64_t now = cycles();
     const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
-    const bool rests = hot != nullptr && now < next_receive_at(*hot, flushes, now);
-    if (rests && !flushes && gap == kLongestGap) return;  // nor have the others had news
+    const bool backs_off = hot != nullptr && now < next_receive_at(*hot, flushes, now);
+    if (backs_off && !flushes && gap == kLongestGap) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
-    if (hot != nullptr && !rests && (hot->ready || !flushes)) drive(*hot, pass);
+    if (hot != nullptr && !backs_off && (hot->ready || !flushes)) drive(*hot, pass);
     if (hot == nullptr || static_cast<std::uint64_t>(now - epoll_asked_at_.load(std::memory_order_relaxed)) >= gap) {
         Events events;
         const int count =
@@ -205,7 +205,7 @@ void Engine::Impl::notify_requested() {
         run_ready(pass, Tx::Tail::kSend);
         deliver(pass);
     }
-    // The caller is about to sleep: a thread that stands back for pollers must take over at once.
+    // The caller is about to sleep: a thread that yields to pollers must take over at once.
     if (standing_back_.exchange(false)) sys::signal_event(kick_.get());
 }
 
@@ -338,7 +338,7 @@ void Engine::Impl::run() {
         Pass pass = passes.begin(kThreadsPass);
         take_events(events, count, nullptr, pass);
         if (!polled_meanwhile_) run_ready(pass, Tx::Tail::kSend);
-        // What control_readable() posted is flushed with it: no burst to stand back from.
+        // What control_readable() posted is flushed with it: no burst to yield to.
         if (control) deferred_at_.store(0, std::memory_order_relaxed);
         run_timers(pass);
         deliver(pass);
@@ -425,9 +425,9 @@ bool Engine::Impl::look_for_poller() {
     // One that does not end for many looks may have lost its processor.
     looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
     const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
-    const bool goes_on = polls - seen_polls_ >= kPollerPolls * stand_back_for_ || (inside && looks_inside_ == 0);
+    const bool goes_on = polls - seen_polls_ >= kPollerPolls * yields_for_ || (inside && looks_inside_ == 0);
     const bool active = (goes_on || inside || is_inside_burst()) && arms == seen_arms_;
-    stand_back_for_ = active && goes_on ? std::min(stand_back_for_ * 2, kLongestStandBack) : 1;
+    yields_for_ = active && goes_on ? std::min(yields_for_ * 2, kLongestYield) : 1;
     seen_done_ = done;
     seen_polls_ = polls;
     seen_arms_ = arms;
@@ -437,9 +437,9 @@ bool Engine::Impl::look_for_poller() {
 // Waits for something to do; true if the control descriptor is readable.
 bool Engine::Impl::wait(Events& events, int& count) {
     polled_meanwhile_ = false;
-    if (look_for_poller()) return stand_back();
+    if (look_for_poller()) return yield_to_poller();
     const std::int64_t begin = cycles();
-    if (!options.gives_way || !waits_shortly_ || !look_on(events, count)) sleep(events, count);
+    if (!options.gives_way || !waits_shortly_ || !busy_poll(events, count)) sleep(events, count);
     waits_shortly_ = static_cast<std::uint64_t>(cycles() - begin) < kShortWait;
     bool control = false;
     for (int i = 0; i < count; ++i) {
@@ -451,13 +451,13 @@ bool Engine::Impl::wait(Events& events, int& count) {
 }
 
 // Leaves everything but control to a poller for a while; true if the control descriptor is readable.
-bool Engine::Impl::stand_back() {
+bool Engine::Impl::yield_to_poller() {
     const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
     standing_back_ = true;
     std::int64_t left = std::max<std::int64_t>(next_deadline() - ticks(Clock::now()), 0);
-    // seq_cst against arm-then-kick: either a req_notify since the look is seen here, or it sees that we stand back
+    // seq_cst against arm-then-kick: either a req_notify since the look is seen here, or it sees that we yield
     if (arm_epoch_.load() != seen_arms_) left = 0;
-    const std::chrono::nanoseconds longest = kStandBack * stand_back_for_;
+    const std::chrono::nanoseconds longest = kYield * yields_for_;
     std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
     timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
     syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
@@ -470,25 +470,25 @@ bool Engine::Impl::stand_back() {
 }
 
 // Looks for events without sleeping, while nobody else wants the processor; true if there is something to do.
-bool Engine::Impl::look_on(Events& events, int& count) {
+bool Engine::Impl::busy_poll(Events& events, int& count) {
     const std::int64_t begin = cycles();
-    for (std::int64_t now = begin; now >= looks_on_from_ && now - begin < kLookOn;) {
+    for (std::int64_t now = begin; now >= busy_polls_from_ && now - begin < kBusyPoll;) {
         if (!ready_.empty() || stop_) return true;
         count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         if (count > 0) return true;
         const std::int64_t yielded_at = cycles();
         sched_yield();
         now = cycles();
-        if (now - yielded_at > kLongYield) rest_from_looking(now);
+        if (now - yielded_at > kLongYield) cool_down(now);
     }
     count = 0;
     return false;
 }
 
-void Engine::Impl::rest_from_looking(std::int64_t now) {
-    const bool again = now - looks_on_from_ < respite_;
-    respite_ = again ? std::min(2 * respite_, kLongestRespite) : kRespite;
-    looks_on_from_ = now + respite_;
+void Engine::Impl::cool_down(std::int64_t now) {
+    const bool again = now - busy_polls_from_ < cooldown_;
+    cooldown_ = again ? std::min(2 * cooldown_, kLongestCooldown) : kCooldown;
+    busy_polls_from_ = now + cooldown_;
 }
 
 void Engine::Impl::sleep(Events& events, int& count) {
@@ -524,7 +524,7 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
         if (qp == nullptr) continue;
         if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) qp->hung_up = true;
         if ((event.events & EPOLLOUT) != 0) {
-            qp->tx_due = true;  // a sender that has not put up its mark yet sees this instead
+            qp->tx_due = true;  // a sender that has not put up its flag yet sees this instead
             if (qp->tx_blocked.exchange(false)) ready_.push(*qp, kToSend);
         }
         // Edges tell of all that is there: one without EPOLLIN of a socket that is empty.
@@ -550,8 +550,8 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
         const std::uint64_t posted = qp->posted_octets();
         const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
         // Of a long burst alone, and not what was held before.
-        const bool holds = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
-        if (may_transmit(*qp)) drive_tx(*qp, pass, holds ? tail : Tx::Tail::kSend);
+        const bool corks = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
+        if (may_transmit(*qp)) drive_tx(*qp, pass, corks ? tail : Tx::Tail::kSend);
         if (flushes) note_flush(*qp);
         if (left > 1 && cycles() - begin > kLongTurn) break;
     }

@@ -12,7 +12,7 @@ namespace swrnic::engine {
 
 class ReadyQueue {
   public:
-    // False: it is on its way to a driver already. The mark is exchanged on both sides: either the driver that takes it
+    // False: it is on its way to a driver already. The flag is exchanged on both sides: either the driver that takes it
     // off sees what the caller wrote before, or the caller sees it gone and pushes anew.
     bool push(DrivenQp& qp, Reason reason) {
         if (qp.ready.fetch_or(reason) != 0) return false;

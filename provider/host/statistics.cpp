@@ -45,7 +45,7 @@ static_assert(same(Count::kRxTerminated, StatCell::kRxTerminated));
 static_assert(sizeof(engine::Counters) == sizeof(StatSlot::cells));
 static_assert(sizeof(engine::EngineCounters) == sizeof(StatEngine));
 
-// Direct system calls: the stand-in and other preloads have no business with this descriptor.
+// Direct system calls: the userspace shim and other preloads have no business with this descriptor.
 int make_file() {
     constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL, Linux 6.3
     long fd = ::syscall(SYS_memfd_create, kStatName, MFD_CLOEXEC | kNoExec);

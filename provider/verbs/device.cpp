@@ -14,8 +14,8 @@
 namespace swrnic::verbs {
 namespace {
 
-// The kernel module's device is known by the driver_id that netlink tells; the stand-in has no netlink, so it marks its
-// sysfs.
+// The kernel module's device is known by the driver_id that netlink tells; the userspace shim has no netlink, so it
+// marks its sysfs.
 bool has_mark(const verbs_sysfs_dev& device) {
     char path[sizeof(device.ibdev_path) + sizeof("/" SWRNIC_SYSFS_MARK)];
     const int length = std::snprintf(path, sizeof(path), "%s/" SWRNIC_SYSFS_MARK, device.ibdev_path);

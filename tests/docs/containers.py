@@ -4,7 +4,7 @@
   containers.py DOCUMENT FOLDER-OF-PACKAGES
 
 The steps of GitHub's and GitLab's YAML, the lines of the Dockerfile and the blocks of commands are taken from the document. Neither Docker nor
-Podman nor Kubernetes is there: their lines go to a stand-in that starts the program as the Dockerfile says, in this one container. All that
+Podman nor Kubernetes is there: their lines go to a program in their place that starts the program as the Dockerfile says, in this one container. All that
 installs comes first; then the network is the loopback alone."""
 import ctypes
 import glob

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What the owner of foreign memory does with a run of FPDUs, in place of the module: for its stand-ins in tests.
+// What the owner of foreign memory does with a run of FPDUs, in place of the module: for its userspace shims in tests.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Mutex: one at a time, and who waits is woken. Lock::take_or_mark: work is left to the holder of a lock, and never
+// Mutex: one at a time, and who waits is woken. Lock::take_or_flag: work is left to the holder of a lock, and never
 // lost.
 #include "engine/core/lock.h"
 
@@ -49,13 +49,13 @@ TEST(MutexTest, IsNotTakenTwice) {
 TEST(TakeOrMark, LeavesTheMarkWhereTheLockIsTaken) {
     RxLock lock;
     std::atomic<bool> due{false};
-    std::optional<RxGuard> holder(lock.take_or_mark(due));
+    std::optional<RxGuard> holder(lock.take_or_flag(due));
     EXPECT_TRUE(holder->owns());
     EXPECT_FALSE(due);
-    EXPECT_FALSE(lock.take_or_mark(due).owns());
+    EXPECT_FALSE(lock.take_or_flag(due).owns());
     EXPECT_TRUE(due);
     holder.reset();
-    EXPECT_TRUE(lock.take_or_mark(due).owns());
+    EXPECT_TRUE(lock.take_or_flag(due).owns());
     EXPECT_FALSE(due) << "taken with the lock";
 }
 
@@ -68,7 +68,7 @@ TEST(TakeOrMark, LosesNoWork) {
     int done = 0;  // under the lock
     const auto drive = [&] {
         do {
-            const RxGuard guard = lock.take_or_mark(due);
+            const RxGuard guard = lock.take_or_flag(due);
             if (!guard.owns()) return;
             done = posted.load(std::memory_order_relaxed);
         } while (due);

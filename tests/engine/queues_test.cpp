@@ -83,10 +83,10 @@ TEST(WqeRing, BetweenTwoThreads) {
     EXPECT_EQ(wrong, 0u);
 }
 
-// ---- HandOver
+// ---- SpscRing
 
-TEST(HandOver, InOrderUpToItsCapacity) {
-    HandOver<int> ring;
+TEST(SpscRing, InOrderUpToItsCapacity) {
+    SpscRing<int> ring;
     EXPECT_EQ(ring.capacity(), 0u);
     EXPECT_TRUE(ring.empty());
     EXPECT_FALSE(ring.publish(1)) << "no capacity yet";

@@ -38,11 +38,11 @@ TEST_F(TailTest, SmallMessagesWaitUntilTheyFillAPacket) {
     constexpr std::size_t kFpdu = wire::fpdu_size(wire::kTaggedHeaderLen + 4096);
     start(true);
     post(WrOpcode::kWrite, 4096, 40);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kHeld);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kCorked);
     EXPECT_EQ(sent(), 2 * kPacket / kFpdu * kFpdu);
     // More of them: those that waited go first, and again whole packets.
     post(WrOpcode::kWrite, 4096, 20);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kHeld);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kCorked);
     EXPECT_EQ(sent(), (2 * kPacket / kFpdu + kPacket / kFpdu) * kFpdu);
     EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
     EXPECT_EQ(ulpdus_of(rig_.script.outbound, false, false).size(), 60u);
@@ -80,7 +80,7 @@ TEST_F(TailTest, LargeMessagesDoNotWait) {
 TEST_F(TailTest, MessagesWaitAsAWhole) {
     start(false);
     post(WrOpcode::kWrite, 8192, 14);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kHeld);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kCorked);
     EXPECT_EQ(ulpdus_of(rig_.script.outbound, false, false).size(), 7u * 6);
     EXPECT_LE(sent(), kPacket);
     EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);

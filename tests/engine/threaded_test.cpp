@@ -128,7 +128,7 @@ class Side {
         Pass pass = rig.passes.begin();
         Tx::Status status = Tx::Status::kMoved;
         do {
-            TxGuard guard = rig.qp->tx_lock().take_or_mark(tx_due);
+            TxGuard guard = rig.qp->tx_lock().take_or_flag(tx_due);
             if (!guard.owns()) break;
             status = Tx::Status::kMoved;
             for (int i = 0; i < 16 && status == Tx::Status::kMoved; ++i)
@@ -265,7 +265,7 @@ class Side {
         Pass pass = rig.passes.begin();
         Rx::Status status = Rx::Status::kAgain;
         do {
-            RxGuard guard = rig.qp->rx_lock().take_or_mark(rx_due);
+            RxGuard guard = rig.qp->rx_lock().take_or_flag(rx_due);
             if (!guard.owns()) break;
             status = Rx::Status::kMoved;
             for (int i = 0; i < 16 && status == Rx::Status::kMoved; ++i)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A process that talks nonsense to the stand-in: what the fuzz targets of its commands share. The files are called
-// directly, below the interposed functions; every address in a command is good (tests/shim/bad_pointer_test.cpp has the
-// bad ones) and names this host. Whatever is said, an answer keeps to the room that was given, and nothing is left when
-// all is closed.
+// A process that talks nonsense to the userspace shim: what the fuzz targets of its commands share. The files are
+// called directly, below the interposed functions; every address in a command is good (tests/shim/bad_pointer_test.cpp
+// has the bad ones) and names this host. Whatever is said, an answer keeps to the room that was given, and nothing is
+// left when all is closed.
 #pragma once
 
 #include <span>
@@ -30,8 +30,8 @@ class Process {
     void report();                 // records for an event file
     void take_events();            // from the event files: the sockets in them are closed, now or later
     void descriptor_work();        // dup, close, ioctl, read
-    void wait();                   // for the thread of the stand-in
-    int pick();                    // any descriptor that the stand-in answers for, or -1
+    void wait();                   // for the thread of the userspace shim
+    int pick();                    // any descriptor that the userspace shim answers for, or -1
     int pick_manager() { return pick(managers_); }
     int pick_context() { return pick(contexts_); }
 

@@ -8,7 +8,7 @@ import time
 
 import lib
 from lib import expect
-from test_lives import Peer
+from test_lifecycle import Peer
 
 REQUEST_KEY = b"MPA ID Req Frame"
 REPLY_KEY = b"MPA ID Rep Frame"

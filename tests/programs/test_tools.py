@@ -17,7 +17,7 @@ def rspreload():
 
 
 def over_rsockets(command):
-    """The command with librspreload in front of the stand-in, which swrnic run has put into the environment."""
+    """The command with librspreload in front of the userspace shim, which swrnic run has put into the environment."""
     return ["sh", "-c", f'LD_PRELOAD={rspreload()}:$LD_PRELOAD exec "$@"', "sh", *command]
 
 

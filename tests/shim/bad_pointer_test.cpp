@@ -351,7 +351,7 @@ TEST_F(BadPointer, FileStatus) {
     }
 }
 
-// The stand-in looks at control data before the kernel does, whose socket it is.
+// The userspace shim looks at control data before the kernel does, whose socket it is.
 TEST_F(BadPointer, MessagesOfForeignSockets) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -423,7 +423,7 @@ TEST_F(BadPointer, BehindASignalsOwnStackToo) {
     munmap(stack, kSize + kPage);
 }
 
-// From here on the kernel calls all memory bad, as the stand-in asks.
+// From here on the kernel calls all memory bad, as the userspace shim asks.
 bool answer_all_questions_with_efault() {
     const auto number = offsetof(seccomp_data, nr), order = offsetof(seccomp_data, args),
                operation = offsetof(seccomp_data, args) + sizeof(std::uint64_t);

@@ -427,7 +427,7 @@ int tos_of(int fd, int level = IPPROTO_IP, int name = IP_TOS) {
     return getsockopt(fd, level, name, &tos, &size) == 0 ? tos : -1;
 }
 
-// perftest sets it when the address is resolved, and the stand-in has a socket by then.
+// perftest sets it when the address is resolved, and the userspace shim has a socket by then.
 TEST(Connect, TypeOfServiceHoldsHoweverLateItIsSet) {
     const std::uint8_t ours = 32, theirs = 64;
     JoinedPair pair;

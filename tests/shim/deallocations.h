@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// How often C++ has given memory back in this process, the stand-in included.
+// How often C++ has given memory back in this process, the userspace shim included.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Descriptors of the stand-in behave as descriptors do: dup, close, fcntl, close_range.
+// Descriptors of the userspace shim behave as descriptors do: dup, close, fcntl, close_range.
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>

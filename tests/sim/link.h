@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/core/transport.h"
-#include "sim/scarcity.h"
+#include "sim/allocation_failures.h"
 
 namespace swrnic::engine::sim {
 

@@ -105,7 +105,7 @@ void Side::drive_rx() {
         Pass pass = passes.begin();
         RxGuard guard(qp->rx_lock());
         {
-            const Scarcity here(scarcity, scarcity != 0 ? rng.next() : 0);
+            const AllocationFailures here(failing_allocations, failing_allocations != 0 ? rng.next() : 0);
             status = qp->receive(guard, pass);
         }
         collect(pass);
@@ -139,7 +139,7 @@ void Side::drive_tx() {
         Pass pass = passes.begin();
         TxGuard guard(qp->tx_lock());
         {
-            const Scarcity here(scarcity, scarcity != 0 ? rng.next() : 0);
+            const AllocationFailures here(failing_allocations, failing_allocations != 0 ? rng.next() : 0);
             status = qp->transmit(guard, pass);
         }
         collect(pass);

@@ -106,9 +106,9 @@ class Side {
     // Called for each good completion.
     Side* peer = nullptr;
     StreamTruth* truth = nullptr;
-    bool only_flush = true;  // no request of ours fails by itself
-    bool strict = true;      // nobody lies and nothing is corrupted: what completes is right
-    unsigned scarcity = 0;   // percent of the engine's larger allocations that fail
+    bool only_flush = true;            // no request of ours fails by itself
+    bool strict = true;                // nobody lies and nothing is corrupted: what completes is right
+    unsigned failing_allocations = 0;  // percent of the engine's larger allocations that fail
 
   private:
     void collect(Pass& pass);

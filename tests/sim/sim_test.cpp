@@ -62,13 +62,13 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < lies.size(); ++i)
         std::printf(" %s %llu,", swrnic::engine::sim::kLiedAbout[i], static_cast<unsigned long long>(lies[i]));
     std::printf(" allocations that failed %llu",
-                static_cast<unsigned long long>(swrnic::engine::sim::Scarcity::failed()));
+                static_cast<unsigned long long>(swrnic::engine::sim::AllocationFailures::failed()));
     // What a run of this length has not tried, it does not show.
-    using swrnic::engine::sim::Scarcity;
-    const bool liars = mode ? *mode == Mode::kLiar && seeds >= 300 : seeds >= 10000;
-    const bool scarcity = mode ? *mode == Mode::kNoMemory && seeds >= 100 : seeds >= 1000;
-    const bool whole = (!liars || std::find(lies.begin(), lies.end(), std::uint64_t{0}) == lies.end()) &&
-                       (!scarcity || Scarcity::failed() != 0);
+    using swrnic::engine::sim::AllocationFailures;
+    const bool byzantine = mode ? *mode == Mode::kByzantine && seeds >= 300 : seeds >= 10000;
+    const bool failing_allocations = mode ? *mode == Mode::kNoMemory && seeds >= 100 : seeds >= 1000;
+    const bool whole = (!byzantine || std::find(lies.begin(), lies.end(), std::uint64_t{0}) == lies.end()) &&
+                       (!failing_allocations || AllocationFailures::failed() != 0);
     if (!whole) {
         std::printf("\nFAILED: something was never tried");
         ++failures;

@@ -6,7 +6,7 @@ namespace swrnic::engine::sim {
 
 const char* name(Mode mode) {
     constexpr const char* kNames[kModes] = {"clean", "disconnect", "abort",  "break",      "cut",      "flip-checked",
-                                            "flip",  "liar",       "revoke", "no-receive", "no-memory"};
+                                            "flip",  "byzantine",  "revoke", "no-receive", "no-memory"};
     return kNames[static_cast<int>(mode)];
 }
 
@@ -92,13 +92,13 @@ void World::connect() {
     if (mode_ == Mode::kFlip || mode_ == Mode::kFlipChecked)
         wires_[bad] = std::make_unique<FlippingWire>(links_[bad], where, static_cast<unsigned>(rng_.below(8)));
     if (mode_ == Mode::kCut) wires_[bad] = std::make_unique<CuttingWire>(links_[bad], where);
-    if (mode_ == Mode::kLiar) {
-        std::vector<LyingWire::Target> targets{{0, 0, 1}};
+    if (mode_ == Mode::kByzantine) {
+        std::vector<ByzantineWire::Target> targets{{0, 0, 1}};
         for (const Region& region : sides_[1 - bad]->regions)
             targets.push_back({region.stag, region.to, region.at.length});
-        wires_[bad] = std::make_unique<LyingWire>(links_[bad], rng_, crc, parameters_[bad].markers_tx,
-                                                  static_cast<unsigned>(rng_.pick<std::uint64_t>({1, 5, 20, 100})),
-                                                  targets, lies_);
+        wires_[bad] = std::make_unique<ByzantineWire>(links_[bad], rng_, crc, parameters_[bad].markers_tx,
+                                                      static_cast<unsigned>(rng_.pick<std::uint64_t>({1, 5, 20, 100})),
+                                                      targets, lies_);
     }
     for (int i = 0; i < 2; ++i) {
         sides_[i]->truth = &truth_;
@@ -231,7 +231,7 @@ void World::misfortune() {
             break;
         case Mode::kNoMemory:
             for (auto& each : sides_)
-                each->scarcity = static_cast<unsigned>(rng_.pick<std::uint64_t>({5, 50, 100}));
+                each->failing_allocations = static_cast<unsigned>(rng_.pick<std::uint64_t>({5, 50, 100}));
             break;
         default:
             break;
@@ -307,7 +307,7 @@ void World::end_of_life(bool last) {
         verify(*side);
     for (auto& side : sides_) {
         side->outbox = Outbox{};
-        side->scarcity = 0;
+        side->failing_allocations = 0;
         side->receives.clear();
         side->receives_done = 0;
         side->ops.clear();

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "sim/liar.h"
+#include "sim/byzantine.h"
 #include "sim/side.h"
 
 namespace swrnic::engine::sim {
@@ -19,7 +19,7 @@ enum class Mode {
     kCut,          // FIN anywhere, mostly inside an FPDU
     kFlipChecked,  // one bit, CRC on
     kFlip,         // one bit, CRC off
-    kLiar,         // well framed nonsense
+    kByzantine,    // well framed nonsense
     kRevoke,       // a region goes away
     kNoReceive,    // receives are no longer posted
     kNoMemory,     // allocations fail
@@ -63,7 +63,7 @@ class World {
     void verify(Side& side);
     void verify_strict(const Side& side, Bytes& image) const;
     void verify_contained(const Side& side, Bytes& image) const;
-    bool strict() const { return mode_ != Mode::kFlip && mode_ != Mode::kLiar; }
+    bool strict() const { return mode_ != Mode::kFlip && mode_ != Mode::kByzantine; }
 
     Rng rng_;
     Mode mode_;

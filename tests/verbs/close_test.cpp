@@ -82,7 +82,7 @@ void expect(rdma_event_channel* channel, rdma_cm_event_type type, rdma_cm_id** i
 class CloseDevice : public DeviceTest {
   protected:
     void SetUp() override {
-        ASSERT_TRUE(open_device());  // the stand-in reads its settings once, the provider each time
+        ASSERT_TRUE(open_device());  // the userspace shim reads its settings once, the provider each time
         ::setenv("SWRNIC_LOG", "info", 1);
         DeviceTest::SetUp();
         channel_ = rdma_create_event_channel();

@@ -40,7 +40,7 @@ class DeviceTest : public testing::Test {
   protected:
     void SetUp() override {
         context_ = open_device();
-        ASSERT_TRUE(context_) << "no iWARP device: is LD_PRELOAD set to the stand-in?";
+        ASSERT_TRUE(context_) << "no iWARP device: is LD_PRELOAD set to the userspace shim?";
         pd_.reset(ibv_alloc_pd(context_.get()));
         ASSERT_TRUE(pd_);
         ASSERT_EQ(ibv_query_device(context_.get(), &limits_), 0);

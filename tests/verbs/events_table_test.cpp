@@ -27,8 +27,8 @@ const std::map<ibv_event_type, std::string> kTable = {
     {IBV_EVENT_PATH_MIG, "never: iWARP has no alternate paths"},
     {IBV_EVENT_PATH_MIG_ERR, "never: the same"},
     {IBV_EVENT_DEVICE_FATAL,
-     "the module's device is deleted: vm.6.1.port; the stand-in's lives as long as the process"},
-    {IBV_EVENT_PORT_ACTIVE, "the module's interface: vm.6.1.port; the stand-in's port is always active"},
+     "the module's device is deleted: vm.6.1.port; the userspace shim's lives as long as the process"},
+    {IBV_EVENT_PORT_ACTIVE, "the module's interface: vm.6.1.port; the userspace shim's port is always active"},
     {IBV_EVENT_PORT_ERR, "the same"},
     {IBV_EVENT_LID_CHANGE, "never: no LIDs"},
     {IBV_EVENT_PKEY_CHANGE, "never: no partitions"},
@@ -38,7 +38,7 @@ const std::map<ibv_event_type, std::string> kTable = {
     {IBV_EVENT_QP_LAST_WQE_REACHED, "here: a QP with a shared queue has ended"},
     {IBV_EVENT_CLIENT_REREGISTER,
      "the module, when addresses change (vm.6.1.port), since the core keeps GID_CHANGE of iWARP ports to itself"},
-    {IBV_EVENT_GID_CHANGE, "never: see above; the stand-in reads its GIDs anew at each query"},
+    {IBV_EVENT_GID_CHANGE, "never: see above; the userspace shim reads its GIDs anew at each query"},
     {IBV_EVENT_WQ_FATAL, "never: no work queues of their own"},
 };
 

@@ -106,7 +106,7 @@ Findings check_libraries(const Libraries& libraries) {
         findings.push_back(fail(fmt::format("no libswrnic-preload.so in {}", fmt::join(libraries.searched, ", ")),
                                 "build the whole tree (cmake --build build), or install the package again"));
     else
-        findings.push_back(ok(fmt::format("the stand-in for the kernel: {}", libraries.preload)));
+        findings.push_back(ok(fmt::format("the userspace shim: {}", libraries.preload)));
     findings.push_back(check_librdmacm());
     return findings;
 }

@@ -30,7 +30,7 @@ class Mutex {
   private:
     static constexpr std::uint32_t kFree = 0, kTaken = 1, kAwaited = 2;
 
-    // Who has waited leaves the mark that others may wait too: one wake-up too many, but none too few.
+    // Who has waited leaves the flag that others may wait too: one wake-up too many, but none too few.
     [[gnu::noinline]] void wait() {
         while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)
             state_.wait(kAwaited, std::memory_order_relaxed);
@@ -54,9 +54,9 @@ class Lock {
         std::unique_lock<Mutex> hold_;
     };
 
-    // Does not wait: a guard without the lock has left the mark for its holder, who looks for it behind unlocking. Who
-    // gets the lock takes the mark, and sees what was written before it was left. Mostly there is none.
-    Guard take_or_mark(std::atomic<bool>& due) {
+    // Does not wait: a guard without the lock has left the flag for its holder, who looks for it behind unlocking. Who
+    // gets the lock takes the flag, and sees what was written before it was left. Mostly there is none.
+    Guard take_or_flag(std::atomic<bool>& due) {
         Guard guard(*this, std::try_to_lock);
         if (!guard.owns()) {
             due = true;

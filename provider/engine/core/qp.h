@@ -177,10 +177,10 @@ class Qp {
     std::atomic<std::uint32_t> reads_completed_{0};  // RX: Responses delivered
     // Twice IRD: a slot is free again when its Response is handed to TCP (RFC 5040 6.1), and the peer's next Request
     // may be here before TX has come back from that call and released the entry.
-    HandOver<InboundRead> irq_;
+    SpscRing<InboundRead> irq_;
     std::uint32_t inbound_reads_ = 0;                // IRD
     std::atomic<std::uint32_t> responses_given_{0};  // TX: Responses in or before the send that is under way
-    HandOver<OutboundRead> orq_;
+    SpscRing<OutboundRead> orq_;
     // RX: there is an inbound Read to answer, or requests may go on that waited for a Read or for the fence.
     bool wakes_sender_ = false;
     Rx rx_;

@@ -105,7 +105,7 @@ class WqeRing {
 
 // A small ring between one producer and one consumer that hold different locks (IRQ: RX to TX; ORQ: TX to RX).
 template <typename Entry>
-class HandOver {
+class SpscRing {
   public:
     void resize(std::uint32_t capacity) {  // while neither side runs
         capacity_ = capacity;

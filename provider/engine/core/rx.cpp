@@ -117,7 +117,7 @@ Rx::Status Rx::resume(Pass& pass) {
 // -------------------------------------------------------------------------------------------------
 
 // The payload of the next segment, as far as its place is known before its header is there.
-struct Rx::Foreseen {
+struct Rx::Predicted {
     std::uint64_t offset = 0;
     std::uint32_t length = 0;
     std::size_t header_len = 0;  // of the segment's headers, before it
@@ -129,9 +129,9 @@ struct Rx::Foreseen {
 // Where the first segment of a message alone may be short, the one behind a segment that is not the last is the
 // largest. Other peers cut as they like; but all that a Read asked for belongs to its sink, and they will cut its
 // Response into equals. If the header says something else after all, the octets are taken from there again.
-Rx::Foreseen Rx::foresee(IoSlice* out) const {
+Rx::Predicted Rx::predict(IoSlice* out) const {
     if (last_ || target_ == Target::kNothing) return {};
-    Foreseen next;
+    Predicted next;
     next.target = target_;
     next.stag = stag_;
     next.offset = offset_ + payload_left_;
@@ -154,13 +154,13 @@ Rx::Foreseen Rx::foresee(IoSlice* out) const {
 }
 
 // One read brings, in this order: the rest of the payload in progress, to its place; into staging, what stands before
-// the next payload; that one, if its place is foreseen; into staging again, what stands behind it.
+// the next payload; that one, if its place is predicted; into staging again, what stands behind it.
 Rx::Status Rx::step_direct(Pass& pass) {
     const std::span<std::byte> staging = pass.rx_staging();
     std::array<IoSlice, kMaxSlices + 1 + kMaxSlices + 1> io;
     std::uint32_t count = 0;
     std::uint32_t direct = 0;
-    Foreseen next;
+    Predicted next;
     std::size_t between = staging.size();
     if (phase_ == Phase::kPayload && !copies_ && (large_ || largest_follows()) && target_ != Target::kNothing) {
         const SliceResult target = slices(io.data(), offset_, payload_left_);
@@ -170,7 +170,7 @@ Rx::Status Rx::step_direct(Pass& pass) {
         }
         count = target.count;
         direct = target.length;
-        if (direct == payload_left_) next = foresee(io.data() + count + 1);
+        if (direct == payload_left_) next = predict(io.data() + count + 1);
     }
     if (next.length != 0) {
         between = trailer_left_ + wire::kFpduHeaderLen + next.header_len;
@@ -198,14 +198,14 @@ Rx::Status Rx::step_direct(Pass& pass) {
     const std::size_t staged = std::min(result.count - to_place, between);
     consume_staging(staging.first(staged), pass);
     if (result.count > direct + between) {
-        take_foreseen(next, result.count - direct - between, staging.subspan(between), pass);
+        take_predicted(next, result.count - direct - between, staging.subspan(between), pass);
     }
     return moved();
 }
 
-// `size` octets behind the next header: in the slices that were foreseen, as far as they reach, then in staging. Behind
-// them staging has room for as many again.
-void Rx::take_foreseen(const Foreseen& next, std::size_t size, std::span<std::byte> staging, Pass& pass) {
+// `size` octets behind the next header: in the slices that were predicted, as far as they reach, then in staging.
+// Behind them staging has room for as many again.
+void Rx::take_predicted(const Predicted& next, std::size_t size, std::span<std::byte> staging, Pass& pass) {
     const std::size_t ahead = std::min<std::size_t>(size, next.length);
     const std::span<std::byte> behind = staging.first(size - ahead);
     if (phase_ == Phase::kPayload && target_ == next.target && stag_ == next.stag && offset_ == next.offset &&
@@ -377,9 +377,9 @@ bool Rx::can_go_unread() {
     const std::size_t header_len = segment_header_len(octet(have[0]), octet(have[1]));
     if (have.size() < header_len || ulpdu_len_ < header_len + kUnread) return false;
     payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(header_len);
-    foreseeing_ = true;
+    dry_run_ = true;
     const Verdict verdict = begin_segment(have.first(header_len));
-    foreseeing_ = false;
+    dry_run_ = false;
     return verdict == Verdict::kAccept && target_ != Target::kNothing;
 }
 

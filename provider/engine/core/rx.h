@@ -3,7 +3,7 @@
 //
 // How the stream was cut never changes the result: octets that arrive in staging go through a push parser, and a large
 // payload is read straight to where it belongs, after which the parser stands exactly where it would have stood; so is
-// the next one, if its place is foreseen, and taken from there again if its header says something else. With CRC or
+// the next one, if its place is predicted, and taken from there again if its header says something else. With CRC or
 // markers in use a whole FPDU is collected and checked first (RFC 5044 4.4). No pointer into user memory survives a
 // step.
 //
@@ -80,9 +80,9 @@ class Rx {
 
     // ---- stream to segments. consume_*() returns how many octets it took: all, unless a Send stalls.
     Status step_direct(Pass& pass);
-    struct Foreseen;
-    Foreseen foresee(IoSlice* out) const;
-    void take_foreseen(const Foreseen& next, std::size_t size, std::span<std::byte> staging, Pass& pass);
+    struct Predicted;
+    Predicted predict(IoSlice* out) const;
+    void take_predicted(const Predicted& next, std::size_t size, std::span<std::byte> staging, Pass& pass);
     void consume_staging(std::span<const std::byte> octets, Pass& pass);
     std::size_t consume_direct(std::span<const std::byte> octets, Pass& pass);
     std::size_t take_header(std::span<const std::byte> octets);
@@ -148,7 +148,7 @@ class Rx {
     bool crc_ = false, markers_ = false;
     bool short_first_ = false;  // all segments of a message but the first have the largest ULPDU
     bool bypass_ = false;       // foreign memory may take the payload from the stream itself
-    bool foreseeing_ = false;   // the header is looked at before the FPDU has come: nothing is said of it
+    bool dry_run_ = false;      // the header is looked at before the FPDU has come: nothing is said of it
     bool refused_ = false;      // the FPDU in frame_ could not be placed unread
     bool rtr_send_ = false;     // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;

@@ -54,7 +54,7 @@ std::size_t Rx::segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_
 }
 
 Rx::Verdict Rx::fail(Fault fault) {
-    if (foreseeing_) return Verdict::kFail;
+    if (dry_run_) return Verdict::kFail;
     if (qp_.fenced_ && fault.code && fault.code->layer == 2)
         fault.terminate_len = 0;  // nothing may be sent before the first valid FPDU, not even this (MPA-94)
     qp_.raise(fault);
@@ -165,7 +165,7 @@ Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) 
     rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
     if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
     if (!qp_.receive_at_hand()) {
-        if (foreseeing_) return Verdict::kStall;
+        if (dry_run_) return Verdict::kStall;
         qp_.counters_.add(Count::kRxStalls, 1);
         ++stalls_;
         return Verdict::kStall;

@@ -124,7 +124,7 @@ Tx::Status Tx::send(Layout& layout, Pass& pass) {
             commit(layout, result.count, pass);
             if (cursor_.terminated) return Status::kLast;
             if (result.count != layout.octets) return Status::kBlocked;
-            return layout.held ? Status::kHeld : Status::kMoved;
+            return layout.corked ? Status::kCorked : Status::kMoved;
         case IoStatus::kAgain:
             return Status::kBlocked;
         case IoStatus::kFault:
@@ -195,7 +195,7 @@ void Tx::fill(Layout& layout, Tail tail) {
     Plan next;
     while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(*at, next)) {
         if (tail == Tail::kHold && !fills_packet(layout, *at, next, packet_end)) {
-            layout.held = true;
+            layout.corked = true;
             return;
         }
         if (lay_out(layout, *at, next, layout.records[layout.record_count].after)) {

@@ -37,7 +37,7 @@ class Tx {
     enum class Status : std::uint8_t {
         kMoved,    // something went out; there may be more
         kIdle,     // nothing to send now
-        kHeld,     // something went out; a tail is left
+        kCorked,   // something went out; a tail is left
         kBlocked,  // the transport takes nothing now
         kWaiting,  // for other passes to end: soon
         kLast,     // the Terminate is out, or nothing may be sent any more: end the stream

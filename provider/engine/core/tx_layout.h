@@ -92,7 +92,7 @@ struct Tx::Layout {
     std::uint32_t slice_count = 0;
     std::uint32_t record_count = 0;
     std::size_t octets = 0;
-    bool held = false;  // more was planned, but waits for others
+    bool corked = false;  // more was planned, but waits for others
 };
 
 }  // namespace swrnic::engine

@@ -81,7 +81,7 @@ bool Tx::plan_message(const Cursor& at, Plan& out) {
     return true;
 }
 
-// Payload of the next segment, of `left` octets of the message. Short first: then the receiver can foresee all others.
+// Payload of the next segment, of `left` octets of the message. Short first: then the receiver can predict all others.
 std::uint32_t Tx::cut(std::uint32_t left, std::uint32_t room) const {
     if (left <= room) return left;
     const std::uint32_t over = short_first_ ? left % room : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Connections of the lives programs. Both sides send numbered messages as fast as they complete, and check the numbers
-// of what comes.
+// Connections of the lifecycle programs. Both sides send numbered messages as fast as they complete, and check the
+// numbers of what comes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace lives {
+namespace lifecycle {
 
 using Clock = std::chrono::steady_clock;
 
@@ -303,4 +303,4 @@ class Session {
     std::atomic<std::uint64_t> progress_{0};
 };
 
-}  // namespace lives
+}  // namespace lifecycle

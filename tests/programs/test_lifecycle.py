@@ -17,7 +17,7 @@ MEMORY = 4 * 1024  # KiB that the allocator of a survivor may keep
 class Peer:
     def __init__(self, lab, settings=None):
         self.lab, self.settings, self.port, self.seen = lab, settings, lib.free_port(), 0
-        self.process = lab.start("lives-peer", [program(lab), "peer", lab.address, self.port], "server", settings=settings)
+        self.process = lab.start("lifecycle-peer", [program(lab), "peer", lab.address, self.port], "server", settings=settings)
         self.process.wait_listening(self.port, 20 * lab.slow)
         self.steady()
         self.steady()
@@ -32,7 +32,7 @@ class Peer:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def start(self, way, *more):
-        return self.lab.start(f"lives-{way}", [program(self.lab), way, self.lab.address, self.port, *more], "client",
+        return self.lab.start(f"lifecycle-{way}", [program(self.lab), way, self.lab.address, self.port, *more], "client",
                               settings=self.settings)
 
     def ended(self, seconds=10):
@@ -63,7 +63,7 @@ class Peer:
         expect(theirs["received"] == mine["sent"] and theirs["sent"] == mine["received"], f"lost on the way: {mine}, {theirs}")
 
 
-def program(lab, name="lives"):
+def program(lab, name="lifecycle"):
     return os.path.join(lab.build, "bin", name)
 
 
@@ -122,7 +122,7 @@ def case_unload(lab):
     peer = Peer(lab)
     plugin = os.path.join(lab.build, "lib", "liblives_plugin.so")
     for way, connections in (("steady", 3), ("alive", 1)):
-        lab.start(f"lives-unload-{way}", [program(lab, "lives_unload"), plugin, way, lab.address, peer.port],
+        lab.start(f"lifecycle-unload-{way}", [program(lab, "lifecycle_unload"), plugin, way, lab.address, peer.port],
                   "client").succeed(30 * lab.slow)
         for _ in range(connections):
             peer.ended()

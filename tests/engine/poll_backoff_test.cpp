@@ -18,7 +18,7 @@ namespace swrnic::engine::test {
 
 namespace {
 
-class RestTest : public JoinedTest {};
+class PollBackoffTest : public JoinedTest {};
 
 std::uint32_t segments_sent(int fd) {
     tcp_info info{};
@@ -49,7 +49,7 @@ int gathered_behind_a_poll(Side& from, Side& to, int fd, std::size_t burst) {
 
 // A program that keeps its queue full polls for room; what it posts then is gathered, unless it was stopped between the
 // two: on a busy machine that may be so most of the time. Others wait for nobody but a thread that is at their QP.
-TEST_F(RestTest, ALongBurstGoesOnBehindAPoll) {
+TEST_F(PollBackoffTest, ALongBurstGoesOnBehindAPoll) {
     Side from(300), to(400);
     const auto [active, passive] = connected_sockets();
     join(from, active, true);
@@ -97,7 +97,7 @@ Waited wait_for(Side& side, std::chrono::microseconds time) {
 }
 
 // Behind many messages `side` makes few receive calls in its polls; behind a single one each poll makes one.
-void expect_rests_behind_many(Side& from, Side& to, Side& side) {
+void expect_backoff_behind_many(Side& from, Side& to, Side& side) {
     std::uint64_t fewest = ~std::uint64_t{0}, fewest_spared = fewest;
     for (int round = 0; round < 20; ++round) {
         bring(from, to, 32);
@@ -110,12 +110,12 @@ void expect_rests_behind_many(Side& from, Side& to, Side& side) {
 }
 
 // A call that comes too early keeps the socket from its sender.
-TEST_F(RestTest, PollsRestBehindABurst) {
-    expect_rests_behind_many(a_, b_, b_);
+TEST_F(PollBackoffTest, PollsBackOffBehindABurst) {
+    expect_backoff_behind_many(a_, b_, b_);
 }
 
 // It was seen how often its sender flushes: the first call behind a flush is not made long before the next.
-TEST_F(RestTest, PollsRestUntilTheNextFlushIsNear) {
+TEST_F(PollBackoffTest, PollsBackOffUntilTheNextFlushIsNear) {
     constexpr int kFlushes = 10;
     std::uint64_t fewest = ~std::uint64_t{0};
     // The best of many rounds: an interruption of a loaded machine adds calls, and takes none away.
@@ -133,14 +133,14 @@ TEST_F(RestTest, PollsRestUntilTheNextFlushIsNear) {
 }
 
 // Nor is each poll a call behind a long burst of its own program, which waits for the peer.
-TEST_F(RestTest, PollsRestBehindALongBurstOfTheirProgram) {
+TEST_F(PollBackoffTest, PollsBackOffBehindALongBurstOfTheirProgram) {
     bring(a_, b_, 1);
     bring(b_, a_, 1);  // no stream, and it is the one that received last
-    expect_rests_behind_many(a_, b_, a_);
+    expect_backoff_behind_many(a_, b_, a_);
 }
 
 // Though another QP had news just before, and epoll is asked again at once, and again.
-TEST_F(RestTest, PollsRestBehindABurstWhoeverHadNewsBefore) {
+TEST_F(PollBackoffTest, PollsBackOffBehindABurstWhoeverHadNewsBefore) {
     Side other(300);
     const std::uint32_t second = 201;
     Qp* const qp = b_.engine->create_qp(qp_init(second, b_.cq));
@@ -194,7 +194,7 @@ class LargeFpduTest : public testing::Test {
 };
 
 // The rest of a large FPDU takes its time, however little of it has come: polls leave it alone until it can be there.
-TEST_F(LargeFpduTest, PollsRestUntilTheRestCanHaveCome) {
+TEST_F(LargeFpduTest, PollsBackOffUntilTheRestCanHaveCome) {
     std::uint64_t fewest = ~std::uint64_t{0};
     for (int round = 0; round < 50; ++round) {
         const std::uint64_t before = receive_calls(to_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "sim/liar.h"
+#include "sim/byzantine.h"
 
 #include "wire/rdmap.h"
 #include "wire/terminate.h"
@@ -20,7 +20,7 @@ constexpr Field kTerminate[] = {{18, 4, 15}, {22, 2, 16}, {24, 8, 17}};
 
 }  // namespace
 
-void LyingWire::sent(std::span<const std::byte> octets) {
+void ByzantineWire::sent(std::span<const std::byte> octets) {
     while (!octets.empty() && deframer_->feed(octets) == wire::FpduStream::Event::kUlpdu) {
         Bytes ulpdu(deframer_->ulpdu().begin(), deframer_->ulpdu().end());
         if (!rng_.chance(about_ == lies_.size() ? percent_ : std::max(percent_, 30u))) {
@@ -29,7 +29,7 @@ void LyingWire::sent(std::span<const std::byte> octets) {
         }
         lied = true;
         if (about_ != lies_.size()) {
-            liar_of_one_field(ulpdu);
+            lie_in_one_field(ulpdu);
             continue;
         }
         switch (rng_.below(8)) {
@@ -56,7 +56,7 @@ void LyingWire::sent(std::span<const std::byte> octets) {
 }
 
 // Honest until there is an occasion.
-void LyingWire::liar_of_one_field(Bytes& ulpdu) {
+void ByzantineWire::lie_in_one_field(Bytes& ulpdu) {
     if (about_ >= kTerminate[0].number) {
         if (rng_.chance(70)) return push(ulpdu);
         ulpdu = terminate();
@@ -66,7 +66,7 @@ void LyingWire::liar_of_one_field(Bytes& ulpdu) {
 }
 
 // As the other end's engine would send it, about something that it was sent.
-Bytes LyingWire::terminate() {
+Bytes ByzantineWire::terminate() {
     const Bytes about = invented();
     std::array<std::byte, wire::kMaxTerminateUlpdu> ulpdu;
     const wire::TerminateCode code{static_cast<std::uint8_t>(rng_.below(3)), static_cast<std::uint8_t>(rng_.below(3)),
@@ -75,7 +75,7 @@ Bytes LyingWire::terminate() {
     return Bytes(ulpdu.begin(), ulpdu.begin() + static_cast<std::ptrdiff_t>(length));
 }
 
-void LyingWire::push(std::span<const std::byte> ulpdu) {
+void ByzantineWire::push(std::span<const std::byte> ulpdu) {
     const std::size_t pad = wire::pad_len(ulpdu.size());
     Bytes logical(wire::kFpduHeaderLen + ulpdu.size() + pad);
     std::size_t length = ulpdu.size();
@@ -102,7 +102,7 @@ void LyingWire::push(std::span<const std::byte> ulpdu) {
 }
 
 // One whole field: a value next to the true one, an extreme one, another region's, or any.
-bool LyingWire::lie_about_a_field(Bytes& ulpdu) {
+bool ByzantineWire::lie_about_a_field(Bytes& ulpdu) {
     std::vector<Field> fields(std::begin(kControls), std::end(kControls));
     const auto add = [&](const auto& more) { fields.insert(fields.end(), std::begin(more), std::end(more)); };
     if (wire::is_tagged(std::to_integer<std::uint8_t>(ulpdu[0]))) {
@@ -131,7 +131,7 @@ bool LyingWire::lie_about_a_field(Bytes& ulpdu) {
 }
 
 // Where a check may be wrong by one: at the ends of a region, of the address space, or anywhere.
-std::uint64_t LyingWire::near(const Target& region, std::size_t payload) {
+std::uint64_t ByzantineWire::near(const Target& region, std::size_t payload) {
     switch (rng_.below(4)) {
         case 0:
             return region.to + region.length - payload + rng_.below(5) - 2;
@@ -144,7 +144,7 @@ std::uint64_t LyingWire::near(const Target& region, std::size_t payload) {
     }
 }
 
-Bytes LyingWire::invented() {
+Bytes ByzantineWire::invented() {
     const auto opcode = rng_.chance(40) ? wire::Opcode::kWrite : wire::Opcode(rng_.below(16));
     const Target& region = target();
     const std::uint32_t stag = rng_.chance(80) ? region.stag : static_cast<std::uint32_t>(rng_.next());
@@ -171,7 +171,7 @@ Bytes LyingWire::invented() {
     return ulpdu;
 }
 
-void LyingWire::lie(Bytes& ulpdu) {
+void ByzantineWire::lie(Bytes& ulpdu) {
     if (rng_.chance(50) && lie_about_a_field(ulpdu)) return;
     const std::size_t headers = std::min<std::size_t>(ulpdu.size(), wire::kReadRequestSegmentLen);
     const bool tagged = wire::is_tagged(std::to_integer<std::uint8_t>(ulpdu[0]));

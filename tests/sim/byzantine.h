@@ -80,13 +80,14 @@ inline constexpr const char* kLiedAbout[] = {"ULPDU_Length",
 using Lies = std::array<std::uint64_t, std::size(kLiedAbout)>;
 
 // A peer with a good MPA and no manners: changes fields, repeats, leaves out and invents messages.
-class LyingWire final : public Tap {
+class ByzantineWire final : public Tap {
   public:
     struct Target {  // a region at the victim
         std::uint32_t stag;
         std::uint64_t to, length;
     };
-    LyingWire(Link& link, Rng& rng, bool crc, bool markers, unsigned percent, std::vector<Target> targets, Lies& lies)
+    ByzantineWire(Link& link, Rng& rng, bool crc, bool markers, unsigned percent, std::vector<Target> targets,
+                  Lies& lies)
         : link_(link),
           rng_(rng),
           crc_(crc),
@@ -102,7 +103,7 @@ class LyingWire final : public Tap {
   private:
     void lie(Bytes& ulpdu);
     bool lie_about_a_field(Bytes& ulpdu);
-    void liar_of_one_field(Bytes& ulpdu);
+    void lie_in_one_field(Bytes& ulpdu);
     Bytes terminate();
     void push(std::span<const std::byte> ulpdu);
     Bytes invented();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // A program that knows verbs by a plugin only, which it unloads.
 //
-//   lives_unload PLUGIN steady|alive ADDRESS PORT
+//   lifecycle_unload PLUGIN steady|alive ADDRESS PORT
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     const int rounds = std::strcmp(argv[2], "steady") == 0 ? 3 : 1;
     for (int i = 0; i < rounds; ++i) {
         void* const plugin = dlopen(argv[1], RTLD_NOW);
-        void* const entry = plugin != nullptr ? dlsym(plugin, "lives_plugin") : nullptr;
+        void* const entry = plugin != nullptr ? dlsym(plugin, "lifecycle_plugin") : nullptr;
         if (entry == nullptr) {
             std::fprintf(stderr, "%s\n", dlerror());
             return 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What programs do to themselves while traffic runs, and what the other side sees of it.
 //
-//   lives peer ADDRESS PORT          serves one connection after the other; a line of JSON for each
-//   lives WAY ADDRESS PORT [PORT2]   connects, lets traffic flow both ways, and does what WAY says (see ways())
-#include "lives.h"
+//   lifecycle peer ADDRESS PORT          serves one connection after the other; a line of JSON for each
+//   lifecycle WAY ADDRESS PORT [PORT2]   connects, lets traffic flow both ways, and does what WAY says (see ways())
+#include "lifecycle.h"
 
 #include <dirent.h>
 #include <linux/close_range.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-using namespace lives;
+using namespace lifecycle;
 
 long resident_kib() {
     std::ifstream status("/proc/self/status");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "sim/scarcity.h"
+#include "sim/allocation_failures.h"
 
 #include <cstdlib>
 #include <new>
@@ -33,14 +33,14 @@ void* allocate(std::size_t size) {
 
 }  // namespace
 
-Scarcity::Scarcity(unsigned percent, std::uint64_t seed) {
+AllocationFailures::AllocationFailures(unsigned percent, std::uint64_t seed) {
     state.percent = percent;
     state.random = seed;
 }
-Scarcity::~Scarcity() {
+AllocationFailures::~AllocationFailures() {
     state.percent = 0;
 }
-std::uint64_t Scarcity::failed() {
+std::uint64_t AllocationFailures::failed() {
     return state.failed;
 }
 Plenty::Plenty() {

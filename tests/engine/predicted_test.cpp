@@ -169,9 +169,9 @@ struct Named {
     Tale tale;
 };
 
-// What a peer may say in the midst of a Response, for which a payload of kUsual octets is foreseen.
+// What a peer may say in the midst of a Response, for which a payload of kUsual octets is predicted.
 const Named kWellFormed[] = {
-    {"as foreseen", [](Story& s) { s.rest(); }},
+    {"as predicted", [](Story& s) { s.rest(); }},
     {"a smaller segment", [](Story& s) { s.response(kUsual).response(17'000).response(100).rest(); }},
     {"a larger segment", [](Story& s) { s.response(kUsual).response(2 * kUsual).rest(); }},
     {"an empty segment", [](Story& s) { s.response(kUsual).response(0).rest(); }},
@@ -186,7 +186,7 @@ const Named kWellFormed[] = {
     {"a Read Request", [](Story& s) { s.response(kUsual).request().rest(); }},
 };
 
-TEST(Foreseen, AnythingElseIsTakenFromThereAgain) {
+TEST(Predicted, AnythingElseIsTakenFromThereAgain) {
     for (const auto& [name, tale] : kWellFormed) {
         SCOPED_TRACE(name);
         const Outcome one_by_one = told(tale, false, 1);
@@ -205,7 +205,7 @@ TEST(Foreseen, AnythingElseIsTakenFromThereAgain) {
 }
 
 // Around every boundary of an FPDU, so that each of the four parts of a read ends somewhere within.
-TEST(Foreseen, WhereverTheStreamIsCut) {
+TEST(Predicted, WhereverTheStreamIsCut) {
     for (const auto& [name, tale] : kWellFormed) {
         SCOPED_TRACE(name);
         const Outcome one_by_one = told(tale, false, 1);
@@ -217,7 +217,7 @@ TEST(Foreseen, WhereverTheStreamIsCut) {
     }
 }
 
-TEST(Foreseen, FaultsAreWhatTheyWere) {
+TEST(Predicted, FaultsAreWhatTheyWere) {
     const auto wrong_version = [](Story& s) {
         Bytes ulpdu(wire::kTaggedHeaderLen + kUsual, std::byte(0x5a));
         wire::TaggedHeader{false, wire::rdmap_control(Opcode::kReadResponse), s.stag(), s.told()}.emit(ulpdu.data());
@@ -250,8 +250,8 @@ TEST(Foreseen, FaultsAreWhatTheyWere) {
     }
 }
 
-// A Send that finds no receive stands where a payload was foreseen: all that came behind it waits, in its order.
-TEST(Foreseen, AStalledSendKeepsWhatCameBehindIt) {
+// A Send that finds no receive stands where a payload was predicted: all that came behind it waits, in its order.
+TEST(Predicted, AStalledSendKeepsWhatCameBehindIt) {
     for (const std::size_t payload : {std::size_t(0), std::size_t(300), kUsual}) {
         SCOPED_TRACE(payload);
         Story story(0);
@@ -270,7 +270,7 @@ TEST(Foreseen, AStalledSendKeepsWhatCameBehindIt) {
 }
 
 // What it is for: two payloads for a receive call.
-TEST(Foreseen, TwoPayloadsComeWithOneCall) {
+TEST(Predicted, TwoPayloadsComeWithOneCall) {
     Story story;
     story.rest();
     expect_whole_sink(story.end());
@@ -279,7 +279,7 @@ TEST(Foreseen, TwoPayloadsComeWithOneCall) {
 }
 
 // The rest of the sink is gone while the Response is under way: it is found out at the segment that goes there.
-TEST(Foreseen, AnElementOfTheSinkThatIsGone) {
+TEST(Predicted, AnElementOfTheSinkThatIsGone) {
     Story story;
     story.response(kUsual / 2).rest();
     story.rig().memory.remove(story.key(2));
@@ -456,8 +456,8 @@ TEST(ShortFirst, APeerThatGoesElsewhereIsUnderstood) {
     offsets.whole().receive(kNoLimit, kFirst);
 }
 
-// Where less than the largest payload has room, nothing is foreseen.
-TEST(ShortFirst, NothingIsForeseenBehindTheEndOfAPlace) {
+// Where less than the largest payload has room, nothing is predicted.
+TEST(ShortFirst, NothingIsPredictedBehindTheEndOfAPlace) {
     for (const Kind kind : {Kind::kWrite, Kind::kSend}) {
         SCOPED_TRACE(unsigned(kind));
         Messages messages(kind, 60'000);
