@@ -4,21 +4,9 @@
 
 namespace swrnic::engine {
 
-namespace {
+using namespace tuning;
 
-constexpr int kRxBudget = 16;  // steps of one side before other QPs get their turn
-constexpr int kTxBudget = 16;
-constexpr std::chrono::seconds kLinger{1};  // for the peer's FIN after ours, and for a Terminate to get out
-constexpr std::size_t kMostInNs = 8;        // octets that no stream brings in a nanosecond
-// A turn that brings either makes a stream of its QP, until one brings less.
-constexpr std::size_t kBulkOctets = 16 * 1024;
-constexpr std::uint64_t kBulkFpdus = 16;
-// After a turn of a stream: the one, or up to the other where its sender flushes so seldom.
-constexpr std::int64_t kBulkBackoff = cycles_in(std::chrono::microseconds(8));
-constexpr std::int64_t kLongestBackoff = cycles_in(std::chrono::microseconds(24));
-// A timer that comes so late tells of a process that was stopped, by a debugger say: it had no time to post receives
-// either.
-constexpr std::chrono::milliseconds kStopped{100};
+namespace {
 
 void count_stall(DrivenQp& qp, std::int64_t waited) {
     const std::chrono::nanoseconds time = Clock::duration(waited);
@@ -56,16 +44,16 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
 void Engine::Impl::note_backoff(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
     const std::size_t large_left = qp.rx().large_left();
     const bool stream = octets >= kBulkOctets || fpdus >= kBulkFpdus;
-    if (!stream && octets != 0) qp.streamed_at = 0;
+    if (!stream && octets != 0) qp.streamed_at = {};
     // Messages are answered one by one: there is nothing to back off for, and reading the time would be a good part of
     // an empty poll. When was tried last matters behind a burst alone.
-    if (!stream && large_left == 0 && qp.streamed_at == 0 && qp.burst.load(std::memory_order_relaxed) == 0) {
-        qp.backoff_until.store(0, std::memory_order_relaxed);
+    if (!stream && large_left == 0 && qp.streamed_at == Cycles() && qp.burst.load(std::memory_order_relaxed) == 0) {
+        qp.backoff_until.store({}, std::memory_order_relaxed);
         return;
     }
-    const std::int64_t now = cycles();
-    const std::int64_t before = now - qp.streamed_at;
-    std::int64_t backoff = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
+    const Cycles now = cycles();
+    const Cycles before = now - qp.streamed_at;
+    Cycles backoff = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
     if (stream) {
         // Many that are little come at once, when their sender flushes, and again after as long.
         const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;

@@ -9,6 +9,7 @@
 #include <memory_resource>
 
 #include "engine/core/qp.h"
+#include "engine/cycles.h"
 #include "populated_pool.h"
 
 namespace swrnic::engine {
@@ -36,9 +37,9 @@ struct DrivenQp final : Qp {
 
     // Left by whoever has work for the side and leaves it to another, or finds its lock taken (Lock::take_or_flag).
     alignas(kCacheLine) std::atomic<bool> rx_due{false};
-    // As cycles. Polls leave it alone until the one; those of a program that sends, for a time after the other.
-    std::atomic<std::int64_t> backoff_until{0}, rx_tried_at{0};
-    std::int64_t streamed_at = 0;  // cycles; the last turn of a stream; 0: what comes in is none; under the RX lock
+    // Polls leave it alone until the one; those of a program that sends, for a time after the other.
+    std::atomic<Cycles> backoff_until{}, rx_tried_at{};
+    Cycles streamed_at;  // the last turn of a stream; 0: what comes in is none; under the RX lock
     // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
     std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock
@@ -59,8 +60,7 @@ struct DrivenQp final : Qp {
     std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell
     std::atomic<std::uint64_t> flushed_octets{0};
     std::atomic<std::uint64_t> flushed_in_epoch{~std::uint64_t{0}};
-    std::atomic<std::int64_t> flushed_at{0};  // cycles
-    std::atomic<std::int64_t> posted_at{0};
+    std::atomic<Cycles> flushed_at{}, posted_at{};
     std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
 };
 

@@ -25,6 +25,7 @@
 #include "engine/ready_queue.h"
 #include "engine/sys.h"
 #include "engine/tcp_transport.h"
+#include "engine/tuning.h"
 
 namespace swrnic::engine {
 
@@ -42,11 +43,6 @@ class SystemRandom final : public RandomSource {
 inline constexpr std::uint64_t kControlEvent = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kKickEvent = std::uint64_t{2} << 32;
 inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
-
-// While a stream comes in, and behind a long burst of their own program, polls leave so much time between two receive
-// calls; no longer than so long after the last of either.
-inline constexpr std::int64_t kEarlyBackoff = cycles_in(std::chrono::microseconds(4));
-inline constexpr std::int64_t kStreamGoesOn = cycles_in(std::chrono::milliseconds(1));
 
 class Engine::Impl {
   public:
@@ -133,7 +129,7 @@ class Engine::Impl {
     bool wait(Events& events, int& count);
     bool yield_to_poller();
     bool busy_poll(Events& events, int& count);
-    void cool_down(std::int64_t now);
+    void cool_down(Cycles now);
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known, Pass& pass);
     void drain_lingering(std::uint64_t id, Pass& pass);
@@ -141,7 +137,7 @@ class Engine::Impl {
     void run_timers(Pass& pass);
     std::int64_t next_deadline();
     void report();
-    void want_report(std::int64_t now);
+    void want_report(Cycles now);
     void note_tcp_of_some();
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
@@ -162,12 +158,12 @@ class Engine::Impl {
 
     // Written by callers.
     alignas(kCacheLine) std::atomic<std::uint64_t> empty_polls_{0};
-    std::atomic<std::uint64_t> polls_done_{0};     // of these; the rest is under way
-    std::atomic<std::int64_t> epoll_asked_at_{0};  // by a poll, for news of other QPs; cycles
-    std::atomic<std::uint64_t> epoll_gap_{0};      // until the next time
-    std::atomic<std::uint64_t> arm_epoch_{0};      // req_notify calls: somebody is about to sleep
-    std::atomic<std::int64_t> deferred_at_{0};     // cycles; the last post that was left for somebody else to flush
-    std::atomic<int> posted_on_{-1};               // the processor of the last post that was flushed at once
+    std::atomic<std::uint64_t> polls_done_{0};  // of these; the rest is under way
+    std::atomic<Cycles> epoll_asked_at_{};      // by a poll, for news of other QPs
+    std::atomic<Cycles> epoll_gap_{};           // until the next time
+    std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
+    std::atomic<Cycles> deferred_at_{};         // the last post that was left for somebody else to flush
+    std::atomic<int> posted_on_{-1};            // the processor of the last post that was flushed at once
     // By the thread.
     alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread yielded, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
@@ -175,8 +171,8 @@ class Engine::Impl {
     std::uint32_t yields_for_ = 1;                                  // how long, in units of the shortest time
     bool waits_shortly_ = false;                                    // the thread, the last time
     Placement placement_;
-    std::int64_t cooldown_ = 0;         // cycles; how long it did not busy-poll, the last time
-    std::int64_t busy_polls_from_ = 0;  // cycles; it does not busy-poll before
+    Cycles cooldown_;         // how long it did not busy-poll, the last time
+    Cycles busy_polls_from_;  // it does not busy-poll before
 
     // Clock ticks. The thread comes back at report_at_ while reports have news.
     std::int64_t report_at_ = 0;
@@ -184,13 +180,13 @@ class Engine::Impl {
     std::size_t next_bucket_ = 0;  // of qps_, to ask the kernel about
 
     // Read by every doorbell, and hardly ever written.
-    alignas(kCacheLine) std::atomic<std::int64_t> report_wanted_{0};  // cycles; later ones wake the thread
+    alignas(kCacheLine) std::atomic<Cycles> report_wanted_{};  // later ones wake the thread
     std::mutex start_;
     std::thread thread_;
     std::atomic<bool> stop_{false};
     std::atomic<bool> lost_{false};                        // lose_descriptors(): the thread has ended
     alignas(kCacheLine) std::atomic<bool> asleep_{false};  // blocked without a near deadline: must be kicked
-    std::atomic<bool> standing_back_{false};               // waits a moment while a poller drives
+    std::atomic<bool> yields_{false};                      // waits a moment while a poller drives
 };
 
 }  // namespace swrnic::engine

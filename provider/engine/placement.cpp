@@ -3,20 +3,14 @@
 
 #include <sched.h>
 
+#include "engine/tuning.h"
+
 namespace swrnic::engine {
-
-namespace {
-
-// Turns in a row. To leave takes as long as some messages; where it does not last, it is seldom tried.
-constexpr std::uint32_t kTogether = 32;
-constexpr std::uint32_t kTogetherAgain = 1024;
-
-}  // namespace
 
 bool Placement::should_leave(int here, int poster, std::uint64_t arms) {
     together_ = here == poster && arms == arms_ ? together_ + 1 : 0;
     arms_ = arms;
-    if (together_ < (left_before_ ? kTogetherAgain : kTogether)) return false;
+    if (together_ < (left_before_ ? tuning::kTogetherAgain : tuning::kTogether)) return false;
     together_ = 0;
     left_before_ = true;
     return true;

@@ -13,80 +13,31 @@
 
 namespace swrnic::engine {
 
+using namespace tuning;
+
 namespace {
 
-// Posts that follow one another faster than this, without a poll in between, are a burst.
-constexpr std::int64_t kBurstGap = cycles_in(std::chrono::microseconds(2));
-// So many posts make a long burst: a program that keeps its queue full, and polls only for room. What it posts behind
-// such a poll belongs to the burst still; flushed alone, small FPDUs would cost as much as full packets.
-constexpr std::uint32_t kLongBurst = 16;
-constexpr std::int64_t kLongBurstGap = cycles_in(std::chrono::microseconds(20));
-// A burst's poster flushes this often itself.
-constexpr std::int64_t kGather = cycles_in(std::chrono::microseconds(40));
-// The time between two deferrals of one burst at most, the flush between them included.
-constexpr std::uint64_t kBurstGoesOn = cycles_in(std::chrono::microseconds(200));
-// So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
-// alone waits for nobody. The rest is gathered.
-constexpr std::uint32_t kFlushedPosts = 1;
-// Payload that may wait for somebody else to flush it, where payloads are copied and where each is a slice of its own.
-// The kernel copies faster in few large sends than in many small ones.
-constexpr std::uint64_t kDeferredSmall = 500 * 1024;
-constexpr std::uint64_t kDeferredLarge = 256 * 1024;
-// How long the thread yields to a poller before it looks again: bounds how late a target whose poller fell
-// silent is served. Each look takes a processor from the poller, so a poller that goes on is looked after less and
-// less: not before it has polled as long again, or the longest time. A poster of bursts that does not poll gets the
-// shortest time each time: what its peer sends is received by the thread alone.
-constexpr std::chrono::microseconds kYield{150};
-constexpr std::uint32_t kLongestYield = 32;  // times that; a poller is given twice that at its first look
-// So many empty polls in that time make a poller.
-constexpr std::uint64_t kPollerPolls = 4;
-// So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
-constexpr std::uint32_t kLooksInside = 4;
-constexpr std::size_t kReadyBudget = 64;
-// QPs get their turns for so long, so that a poll of many which move much ends, and brings completions, before its
-// program is taken for one that has lost its processor.
-constexpr std::int64_t kLongTurn = cycles_in(std::chrono::microseconds(100));
 constexpr std::size_t kThreadsPass = 1;  // those of callers begin at 0
-// A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
-// they have news, and after at most so long when they had none.
-constexpr std::uint64_t kShortestGap = cycles_in(std::chrono::microseconds(1));
-constexpr std::uint64_t kLongestGap = cycles_in(std::chrono::microseconds(80));
-// A poll that flushes tries it this often: its program has something to do, and does not wait for what comes in.
-constexpr std::int64_t kFlushGap = cycles_in(std::chrono::microseconds(20));
-// A thread whose last wait was short busy-polls for a while before it sleeps: to be woken costs a processor that halts
-// many times what a message does. It yields between two looks; a yield that took long met somebody who has work for the
-// processor, and would be run again only when the scheduler takes it from him: then the thread sleeps at once, for a
-// time, since who sleeps is run when he is woken. A host that took the processor away looks the same, so that time is
-// short at first, and longer while it happens again soon.
-constexpr std::uint64_t kShortWait = cycles_in(std::chrono::microseconds(200));
-constexpr std::int64_t kBusyPoll = cycles_in(std::chrono::microseconds(100));
-constexpr std::int64_t kLongYield = cycles_in(std::chrono::microseconds(100));
-constexpr std::int64_t kCooldown = cycles_in(std::chrono::milliseconds(2));
-constexpr std::int64_t kLongestCooldown = 64 * kCooldown;
-// What is counted is told this often while it moves.
-constexpr std::chrono::milliseconds kReportEvery{250};
-constexpr std::size_t kSocketsPerReport = 256;
-// One empty poll in so many is timed, for all of them.
-constexpr std::uint64_t kTimedPolls = 64;
+constexpr Cycles kNever{INT64_MAX};
 // What epoll tells of a stream from its beginning.
 constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 // A burst's gaps count from the end of its flush, which takes longer than any of them.
-std::int64_t note_flush(DrivenQp& qp) {
-    const std::int64_t done = cycles();
+Cycles note_flush(DrivenQp& qp) {
+    const Cycles done = cycles();
     qp.posted_at.store(done, std::memory_order_relaxed);
     qp.flushed_at.store(done, std::memory_order_relaxed);
     return done;
 }
 
 // A poll before that leaves unread what may have come for the QP.
-std::int64_t next_receive_at(const DrivenQp& qp, bool flushes, std::int64_t now) {
-    const std::int64_t tried = qp.rx_tried_at.load(std::memory_order_relaxed);
+Cycles next_receive_at(const DrivenQp& qp, bool flushes, Cycles now) {
+    const Cycles tried = qp.rx_tried_at.load(std::memory_order_relaxed);
     if (flushes) return tried + kFlushGap;
     // Its program waits for room, or for the peer to say that it may go on.
     const bool behind_burst = qp.burst.load(std::memory_order_relaxed) >= kLongBurst &&
                               now - qp.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
-    return std::max(qp.backoff_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyBackoff : 0);
+    return std::max(qp.backoff_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyBackoff : Cycles());
 }
 
 timespec to_timespec(std::int64_t nanoseconds) {
@@ -116,8 +67,8 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     // Empty polls and req_notify calls: each ends all deferrals.
     const std::uint64_t epoch =
         empty_polls_.load(std::memory_order_relaxed) + arm_epoch_.load(std::memory_order_relaxed);
-    const std::int64_t now = cycles();
-    const std::int64_t gap = now - qp.posted_at.load(std::memory_order_relaxed);
+    const Cycles now = cycles();
+    const Cycles gap = now - qp.posted_at.load(std::memory_order_relaxed);
     const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
     const bool polled = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch;
     const bool paused = before >= kLongBurst && !large ? gap > kLongBurstGap : polled || gap > kBurstGap;
@@ -136,7 +87,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     if (const int here = sched_getcpu(); here != posted_on_.load(std::memory_order_relaxed))
         posted_on_.store(here, std::memory_order_relaxed);
     Pass pass = passes.begin();
-    drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kHold);
+    drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kCork);
     deliver(pass);
     want_report(note_flush(qp));
 }
@@ -175,23 +126,24 @@ void Engine::Impl::poll(std::uint64_t polls) {
     Pass pass = passes.begin();
     DrivenQp* hot = hot_.load(std::memory_order_acquire);
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
-    const std::int64_t now = cycles();
-    const std::uint64_t gap = epoll_gap_.load(std::memory_order_relaxed);
+    const Cycles now = cycles();
+    const Cycles gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
     const bool backs_off = hot != nullptr && now < next_receive_at(*hot, flushes, now);
     if (backs_off && !flushes && gap == kLongestGap) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !backs_off && (hot->ready || !flushes)) drive(*hot, pass);
-    if (hot == nullptr || static_cast<std::uint64_t>(now - epoll_asked_at_.load(std::memory_order_relaxed)) >= gap) {
+    const Cycles since_asked = now - epoll_asked_at_.load(std::memory_order_relaxed);
+    if (hot == nullptr || gap == Cycles() || !since_asked.is_within(gap)) {
         Events events;
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         const bool others = take_events(events, count, hot, pass);
-        const std::uint64_t next = others ? 0 : std::clamp(gap * 2, kShortestGap, kLongestGap);
+        const Cycles next = others ? Cycles() : std::clamp(gap * 2, kShortestGap, kLongestGap);
         epoll_gap_.store(next, std::memory_order_relaxed);
         epoll_asked_at_.store(now, std::memory_order_relaxed);
     }
-    run_ready(pass, Tx::Tail::kHold);
+    run_ready(pass, Tx::Tail::kCork);
     deliver(pass);
     if (!timed) return;
     const std::chrono::nanoseconds took = Clock::now() - begin;
@@ -206,7 +158,7 @@ void Engine::Impl::notify_requested() {
         deliver(pass);
     }
     // The caller is about to sleep: a thread that yields to pollers must take over at once.
-    if (standing_back_.exchange(false)) sys::signal_event(kick_.get());
+    if (yields_.exchange(false)) sys::signal_event(kick_.get());
 }
 
 void Engine::Impl::schedule(DrivenQp& qp, Reason reason) {
@@ -286,7 +238,7 @@ void Engine::Impl::linger(std::unique_ptr<TcpTransport> transport) {
     event.events = EPOLLIN | EPOLLRDHUP;
     event.data.u64 = kLingerEvent | id;
     syscall(SYS_epoll_ctl, epoll_.get(), EPOLL_CTL_ADD, transport->fd(), &event);
-    lingering_.emplace(id, Lingering{std::move(transport), ticks(Clock::now() + std::chrono::seconds(1))});
+    lingering_.emplace(id, Lingering{std::move(transport), ticks(Clock::now() + kLinger)});
     kick();
 }
 
@@ -339,7 +291,7 @@ void Engine::Impl::run() {
         take_events(events, count, nullptr, pass);
         if (!polled_meanwhile_) run_ready(pass, Tx::Tail::kSend);
         // What control_readable() posted is flushed with it: no burst to yield to.
-        if (control) deferred_at_.store(0, std::memory_order_relaxed);
+        if (control) deferred_at_.store({}, std::memory_order_relaxed);
         run_timers(pass);
         deliver(pass);
         report();
@@ -370,15 +322,15 @@ void Engine::Impl::report() {
     note_tcp_of_some();
     report_due_ = host.report();
     report_at_ = now + Clock::duration(kReportEvery).count();
-    report_wanted_.store(report_due_ ? INT64_MAX : cycles() + cycles_in(kReportEvery), std::memory_order_relaxed);
+    report_wanted_.store(report_due_ ? kNever : cycles() + cycles_in(kReportEvery), std::memory_order_relaxed);
 }
 
 // After a flush: a thread that sleeps for good must be told that there will be news.
-void Engine::Impl::want_report(std::int64_t now) {
+void Engine::Impl::want_report(Cycles now) {
     if (now <= report_wanted_.load(std::memory_order_relaxed)) [[likely]]
         return;
     if (!asleep_.load(std::memory_order_relaxed) || !asleep_.exchange(false)) return;
-    report_wanted_.store(INT64_MAX, std::memory_order_relaxed);
+    report_wanted_.store(kNever, std::memory_order_relaxed);
     sys::signal_event(kick_.get());
 }
 
@@ -410,7 +362,7 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
 
 // Its poster flushes a burst, or polls; the thread would only be in the way.
 bool Engine::Impl::is_inside_burst() const {
-    return static_cast<std::uint64_t>(cycles() - deferred_at_.load(std::memory_order_relaxed)) <= kBurstGoesOn;
+    return (cycles() - deferred_at_.load(std::memory_order_relaxed)).is_within(kBurstGoesOn);
 }
 
 // A poll that moves much takes its time.
@@ -438,9 +390,9 @@ bool Engine::Impl::look_for_poller() {
 bool Engine::Impl::wait(Events& events, int& count) {
     polled_meanwhile_ = false;
     if (look_for_poller()) return yield_to_poller();
-    const std::int64_t begin = cycles();
+    const Cycles begin = cycles();
     if (!options.gives_way || !waits_shortly_ || !busy_poll(events, count)) sleep(events, count);
-    waits_shortly_ = static_cast<std::uint64_t>(cycles() - begin) < kShortWait;
+    waits_shortly_ = (cycles() - begin).is_within(kShortWait);
     bool control = false;
     for (int i = 0; i < count; ++i) {
         const std::uint64_t about = events[static_cast<std::size_t>(i)].data.u64;
@@ -453,7 +405,7 @@ bool Engine::Impl::wait(Events& events, int& count) {
 // Leaves everything but control to a poller for a while; true if the control descriptor is readable.
 bool Engine::Impl::yield_to_poller() {
     const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
-    standing_back_ = true;
+    yields_ = true;
     std::int64_t left = std::max<std::int64_t>(next_deadline() - ticks(Clock::now()), 0);
     // seq_cst against arm-then-kick: either a req_notify since the look is seen here, or it sees that we yield
     if (arm_epoch_.load() != seen_arms_) left = 0;
@@ -461,7 +413,7 @@ bool Engine::Impl::yield_to_poller() {
     std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
     timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
     syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
-    standing_back_ = false;
+    yields_ = false;
     const bool kicked = fds[0].revents != 0;
     if (kicked) sys::drain_event(kick_.get());
     polled_meanwhile_ = !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls ||
@@ -471,12 +423,12 @@ bool Engine::Impl::yield_to_poller() {
 
 // Looks for events without sleeping, while nobody else wants the processor; true if there is something to do.
 bool Engine::Impl::busy_poll(Events& events, int& count) {
-    const std::int64_t begin = cycles();
-    for (std::int64_t now = begin; now >= busy_polls_from_ && now - begin < kBusyPoll;) {
+    const Cycles begin = cycles();
+    for (Cycles now = begin; now >= busy_polls_from_ && now - begin < kBusyPoll;) {
         if (!ready_.empty() || stop_) return true;
         count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         if (count > 0) return true;
-        const std::int64_t yielded_at = cycles();
+        const Cycles yielded_at = cycles();
         sched_yield();
         now = cycles();
         if (now - yielded_at > kLongYield) cool_down(now);
@@ -485,9 +437,9 @@ bool Engine::Impl::busy_poll(Events& events, int& count) {
     return false;
 }
 
-void Engine::Impl::cool_down(std::int64_t now) {
+void Engine::Impl::cool_down(Cycles now) {
     const bool again = now - busy_polls_from_ < cooldown_;
-    cooldown_ = again ? std::min(2 * cooldown_, kLongestCooldown) : kCooldown;
+    cooldown_ = again ? std::min(cooldown_ * 2, kLongestCooldown) : kCooldown;
     busy_polls_from_ = now + cooldown_;
 }
 
@@ -539,7 +491,7 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
 
 void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     if (ready_.empty()) return;
-    const std::int64_t begin = cycles();
+    const Cycles begin = cycles();
     // No more than stand in it now: a QP with work left comes back behind the others.
     for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
         const auto [qp, reasons] = ready_.pop();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Tx::Tail::kHold: what waits for more of its kind, and what does not.
+// Tx::Tail::kCork: what waits for more of its kind, and what does not.
 #include <gtest/gtest.h>
 
 #include "engine/support.h"
@@ -38,11 +38,11 @@ TEST_F(TailTest, SmallMessagesWaitUntilTheyFillAPacket) {
     constexpr std::size_t kFpdu = wire::fpdu_size(wire::kTaggedHeaderLen + 4096);
     start(true);
     post(WrOpcode::kWrite, 4096, 40);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kCorked);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kCork), Tx::Status::kCorked);
     EXPECT_EQ(sent(), 2 * kPacket / kFpdu * kFpdu);
     // More of them: those that waited go first, and again whole packets.
     post(WrOpcode::kWrite, 4096, 20);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kCorked);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kCork), Tx::Status::kCorked);
     EXPECT_EQ(sent(), (2 * kPacket / kFpdu + kPacket / kFpdu) * kFpdu);
     EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
     EXPECT_EQ(ulpdus_of(rig_.script.outbound, false, false).size(), 60u);
@@ -53,7 +53,7 @@ TEST_F(TailTest, WithCrcNothingIsLost) {
     start(true, true);
     for (int round = 1; round <= 10; ++round) {
         post(WrOpcode::kSend, 4096, 20);
-        rig_.transmit(Tx::Tail::kHold);
+        rig_.transmit(Tx::Tail::kCork);
     }
     EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
     const auto out = ulpdus_of(rig_.script.outbound, false, true);
@@ -65,14 +65,14 @@ TEST_F(TailTest, WithCrcNothingIsLost) {
 TEST_F(TailTest, LessThanAPacketDoesNotWait) {
     start(true);
     post(WrOpcode::kSend, 4096, 15);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kIdle);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kCork), Tx::Status::kIdle);
     EXPECT_EQ(ulpdus_of(rig_.script.outbound, false, false).size(), 15u);
 }
 
 TEST_F(TailTest, LargeMessagesDoNotWait) {
     start(true);
     post(WrOpcode::kWrite, 30'000, 5);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kIdle);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kCork), Tx::Status::kIdle);
     EXPECT_EQ(ulpdus_of(rig_.script.outbound, false, false).size(), 5u);
 }
 
@@ -80,7 +80,7 @@ TEST_F(TailTest, LargeMessagesDoNotWait) {
 TEST_F(TailTest, MessagesWaitAsAWhole) {
     start(false);
     post(WrOpcode::kWrite, 8192, 14);
-    EXPECT_EQ(rig_.transmit(Tx::Tail::kHold), Tx::Status::kCorked);
+    EXPECT_EQ(rig_.transmit(Tx::Tail::kCork), Tx::Status::kCorked);
     EXPECT_EQ(ulpdus_of(rig_.script.outbound, false, false).size(), 7u * 6);
     EXPECT_LE(sent(), kPacket);
     EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);

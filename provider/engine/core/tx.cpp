@@ -191,10 +191,10 @@ void Tx::fill(Layout& layout, Tail tail) {
         staged_ || copies_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
     const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
     const std::size_t most = bypass_ ? ForeignMemory::kMostOctets - largest + 1 : kMaxOctets;
-    std::size_t packet_end = tail == Tail::kHold ? packet_size(qp_.transport_->emss()) : 0;
+    std::size_t packet_end = tail == Tail::kCork ? packet_size(qp_.transport_->emss()) : 0;
     Plan next;
     while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(*at, next)) {
-        if (tail == Tail::kHold && !fills_packet(layout, *at, next, packet_end)) {
+        if (tail == Tail::kCork && !fills_packet(layout, *at, next, packet_end)) {
             layout.corked = true;
             return;
         }

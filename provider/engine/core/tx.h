@@ -51,7 +51,7 @@ class Tx {
     // A packet costs the kernel much the same however full it is.
     enum class Tail : std::uint8_t {
         kSend,
-        kHold,  // behind the first, a packet that small messages do not fill waits for more of them: for the next step
+        kCork,  // behind the first, a packet that small messages do not fill waits for more of them: for the next step
     };
     // One write to the stream at most, or one local request.
     Status step(const TxGuard& guard, Pass& pass, Tail tail);
