@@ -27,21 +27,6 @@ msghdr message_of(const IoSlice* slices, std::size_t count) {
     return message;
 }
 
-IoResult result_of(long count) {
-    if (count > 0) return {IoStatus::kOk, static_cast<std::size_t>(count)};
-    switch (errno) {
-        case EAGAIN:
-        case EINTR:
-        case ENOBUFS:
-        case ENOMEM:
-            return {IoStatus::kAgain, 0};
-        case EFAULT:
-            return {IoStatus::kFault, 0};
-        default:
-            return {IoStatus::kBroken, 0};
-    }
-}
-
 // How long what was sent may stay without an answer. Counts for unanswered probes too, whatever their number.
 void limit_silence(int fd, int timeout_ms) {
     sys::set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms);
@@ -97,6 +82,11 @@ TcpTransport::TcpTransport(const Connection& connection, std::chrono::millisecon
     sys::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
 }
 
+// The number is another file's now, which is not to be closed.
+TcpTransport::~TcpTransport() {
+    if (is_others_) fd_.lose();
+}
+
 void TcpTransport::note_received(std::size_t count, std::size_t wanted) {
     drained_ = count < wanted;
     turn_octets_ += count;
@@ -112,6 +102,25 @@ bool TcpTransport::note_blocked() {
         keep_in_cache(fd_.get());
     }
     return true;
+}
+
+IoResult TcpTransport::result_of(long count) {
+    if (count > 0) return {IoStatus::kOk, static_cast<std::size_t>(count)};
+    switch (errno) {
+        case EAGAIN:
+        case EINTR:
+        case ENOBUFS:
+        case ENOMEM:
+            return {IoStatus::kAgain, 0};
+        case EFAULT:
+            return {IoStatus::kFault, 0};
+        case EBADF:
+        case ENOTSOCK:
+            is_others_ = true;
+            return {IoStatus::kBroken, 0};
+        default:
+            return {IoStatus::kBroken, 0};
+    }
 }
 
 IoResult TcpTransport::receive(const IoSlice* slices, std::size_t count) {

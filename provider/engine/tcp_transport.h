@@ -2,6 +2,7 @@
 // MPA's stream on a kernel TCP socket.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -28,6 +29,7 @@ class TcpTransport final : public Transport {
     // `timeout`: TCP_USER_TIMEOUT and keepalive. Within one host it can only be silent, and is given `timeout` once the
     // socket is full.
     TcpTransport(const Connection& connection, std::chrono::milliseconds timeout);
+    ~TcpTransport() override;
 
     IoResult receive(const IoSlice* slices, std::size_t count) override;
     IoResult send(const IoSlice* slices, std::size_t count) override;
@@ -57,8 +59,10 @@ class TcpTransport final : public Transport {
 
   private:
     void note_received(std::size_t count, std::size_t wanted);
+    IoResult result_of(long count);  // of a system call, with errno
 
     sys::Fd fd_;
+    std::atomic<bool> is_others_{false};  // the program has closed the socket, and given its number to another file
     const bool same_host_;
     const int timeout_ms_;
     std::unique_ptr<StreamTrace> trace_;  // usually none

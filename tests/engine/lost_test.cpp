@@ -68,6 +68,23 @@ TEST_F(LostTest, StreamsEndWithTheDevice) {
     EXPECT_TRUE(is_flushed());
 }
 
+// A program closes its descriptors one by one, and the thread may come by meanwhile.
+TEST_F(LostTest, AStreamWhoseNumberIsAnothersEndsAndLeavesIt) {
+    const int file = ::memfd_create("another's", MFD_CLOEXEC);
+    const int stream = ::dup(ends_[1]);  // so that it lives, and news of it wake the thread
+    ASSERT_EQ(::dup3(file, ends_[1], O_CLOEXEC), ends_[1]);
+    ASSERT_EQ(::write(ends_[0], "x", 1), 1);
+    EXPECT_TRUE(soon([&] { return host_.closed == 1; }));
+    EXPECT_TRUE(is_flushed());
+    EXPECT_FALSE(host_.lost);
+    engine_->destroy_qp(qp_);
+    EXPECT_GE(::fcntl(ends_[1], F_GETFD), 0) << "it is closed";
+    ::close(ends_[1]);
+    ::close(file);
+    ::close(stream);
+    qp_ = engine_->create_qp(qp_init(1, cq_));
+}
+
 TEST_F(LostTest, NothingIsDoneToNumbersThatAreOthersNow) {
     const int file = ::memfd_create("another's", MFD_CLOEXEC);
     std::vector<int> numbers{ends_[1]};

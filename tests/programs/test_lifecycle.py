@@ -120,7 +120,7 @@ def case_ends(lab):
 def case_unload(lab):
     """dlclose of the only user of verbs, with and without a connection that lives."""
     peer = Peer(lab)
-    plugin = os.path.join(lab.build, "lib", "liblives_plugin.so")
+    plugin = os.path.join(lab.build, "lib", "liblifecycle_plugin.so")
     for way, connections in (("steady", 3), ("alive", 1)):
         lab.start(f"lifecycle-unload-{way}", [program(lab, "lifecycle_unload"), plugin, way, lab.address, peer.port],
                   "client").succeed(30 * lab.slow)
