@@ -5,7 +5,6 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstdint>
 #ifdef __x86_64__
 #include <x86intrin.h>
@@ -21,7 +20,11 @@ class Cycles {
     constexpr explicit Cycles(std::int64_t count) : count_(count) {}
     constexpr std::int64_t count() const { return count_; }
 
-    constexpr auto operator<=>(const Cycles&) const = default;
+    friend constexpr bool operator==(Cycles a, Cycles b) { return a.count_ == b.count_; }
+    friend constexpr bool operator<(Cycles a, Cycles b) { return a.count_ < b.count_; }
+    friend constexpr bool operator>(Cycles a, Cycles b) { return b < a; }
+    friend constexpr bool operator<=(Cycles a, Cycles b) { return !(b < a); }
+    friend constexpr bool operator>=(Cycles a, Cycles b) { return !(a < b); }
     friend constexpr Cycles operator+(Cycles a, Cycles b) { return Cycles(a.count_ + b.count_); }
     friend constexpr Cycles operator-(Cycles a, Cycles b) { return Cycles(a.count_ - b.count_); }
     friend constexpr Cycles operator*(Cycles a, std::int64_t times) { return Cycles(a.count_ * times); }
