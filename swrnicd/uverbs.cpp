@@ -57,8 +57,7 @@ int get_context(int uverbs, int& event_fd) {
     std::memcpy(call.data() + sizeof header, attributes.data(), sizeof attributes);
     if (::ioctl(uverbs, RDMA_VERBS_IOCTL, call.data()) != 0) return errno == EINVAL ? EPROTONOSUPPORT : errno;
     event_fd = response.event_fd;
-    if (swrnic_abi_common(response.abi_version) != response.abi_version) return EPROTO;
-    return 0;
+    return swrnic_abi_speaks(response.abi_version) != 0 && event_fd >= 0 ? 0 : EPROTO;
 }
 
 }  // namespace

@@ -22,15 +22,20 @@
 #define SWRNIC_ABI_NEWEST 2
 #endif
 
+static inline int swrnic_abi_speaks(__u32 version)
+{
+	return version >= SWRNIC_ABI_OLDEST && version <= SWRNIC_ABI_NEWEST;
+}
+
 /*
- * What both ends speak, given the newest version of the other one; 0: nothing. Each end asks this of itself, so that either may be
- * the newer one, and packages can be upgraded one by one.
+ * What the shim and the provider both speak, given the provider's newest version; 0: nothing. The provider looks at the answer with
+ * swrnic_abi_speaks(), so that either may be the newer one, and packages can be upgraded one by one.
  */
 static inline __u32 swrnic_abi_common(__u32 newest)
 {
 	__u32 common = newest < SWRNIC_ABI_NEWEST ? newest : SWRNIC_ABI_NEWEST;
 
-	return common < SWRNIC_ABI_OLDEST ? 0 : common;
+	return swrnic_abi_speaks(common) ? common : 0;
 }
 
 /*

@@ -53,7 +53,7 @@ rdma_ucm_conn_param param_of(PrivateData said) {
     return conn;
 }
 
-// Startup of an active connection has failed. Raises the event that belongs to the error.
+// Raises the events that belong to the failure, unless what becomes of the id was decided before.
 void connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_param* conn = nullptr) {
     const bool passive = id.state == CmState::kAccepting;
     if (id.state != CmState::kConnecting && !passive) return;

@@ -129,7 +129,7 @@ class Engine::Impl {
     bool wait(Events& events, int& count);
     bool yield_to_poller();
     bool busy_poll(Events& events, int& count);
-    void cool_down(Cycles now);
+    void begin_cooldown(Cycles now);
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known, Pass& pass);
     void drain_lingering(std::uint64_t id, Pass& pass);

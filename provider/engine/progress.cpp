@@ -431,13 +431,13 @@ bool Engine::Impl::busy_poll(Events& events, int& count) {
         const Cycles yielded_at = cycles();
         sched_yield();
         now = cycles();
-        if (now - yielded_at > kLongYield) cool_down(now);
+        if (now - yielded_at > kLongYield) begin_cooldown(now);
     }
     count = 0;
     return false;
 }
 
-void Engine::Impl::cool_down(Cycles now) {
+void Engine::Impl::begin_cooldown(Cycles now) {
     const bool again = now - busy_polls_from_ < cooldown_;
     cooldown_ = again ? std::min(cooldown_ * 2, kLongestCooldown) : kCooldown;
     busy_polls_from_ = now + cooldown_;

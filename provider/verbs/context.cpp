@@ -62,12 +62,12 @@ int get_context(Context& context) {
         return -1;
     }
     const auto answer = response.driver();
-    if (swrnic_abi_common(answer.abi_version) != answer.abi_version) {
+    if (swrnic_abi_speaks(answer.abi_version) == 0 || answer.event_fd < 0) {
         log(LogLevel::kError,
             "the device speaks version {} of the provider interface, this library {} and newer: a newer swrnic-tools "
             "is needed, or a newer swrnic-dkms and its module loaded anew",
             answer.abi_version, SWRNIC_ABI_OLDEST);
-        ::close(answer.event_fd);
+        if (answer.event_fd >= 0) ::close(answer.event_fd);
         errno = EPROTO;
         return -1;
     }

@@ -5,13 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <thread>
 #include <utility>
 
 #include "side.h"
+#include "thread_state.h"
 
 namespace swrnic::engine::test {
 
@@ -39,22 +37,6 @@ class EngineForkTest : public testing::Test {
         side_.engine->destroy_qp(qp);
         EXPECT_TRUE(is_open(ends[1]));
         return ends[1];
-    }
-    // For so long that one who returns from each wait at once would have been met awake.
-    static bool thread_sleeps() {
-        for (int looks = 0; looks < 20; ++looks) {
-            if (looks > 0) std::this_thread::sleep_for(1ms);
-            for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-                std::string name, line;
-                std::ifstream(task.path() / "comm") >> name;
-                if (name != "swrnic") continue;
-                std::ifstream status(task.path() / "status");
-                while (!line.starts_with("State:") && std::getline(status, line)) {
-                }
-                if (line.find("S (sleeping)") == std::string::npos) return false;
-            }
-        }
-        return true;
     }
 
     Side side_{300};
@@ -102,7 +84,7 @@ TEST_F(EngineForkTest, AChildThatHoldsASocketKeepsNobodyAwake) {
         if (answers) ::shutdown(peer_, SHUT_WR);
         EXPECT_TRUE(soon([&] { return !is_open(socket); }));
         if (!answers) ::shutdown(peer_, SHUT_WR);  // news for a set that has it still
-        EXPECT_TRUE(soon(thread_sleeps));
+        EXPECT_TRUE(soon(swrnic::test::engine_threads_sleep));
         ::kill(child, SIGKILL);
         ASSERT_EQ(::waitpid(child, nullptr, 0), child);
         ::close(std::exchange(peer_, -1));

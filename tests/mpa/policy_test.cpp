@@ -84,6 +84,16 @@ TEST(Policy, OrderOfAStreamsLife) {
     EXPECT_FALSE(swrnic_stream_takes(SWRNIC_STREAM_READY, SWRNIC_UP_COMP_POSTED));
 }
 
+TEST(AbiVersions, NoneIsSpokenThatIsOlderOrNewer) {
+    EXPECT_FALSE(swrnic_abi_speaks(0)) << "what an answer says that says nothing";
+    EXPECT_FALSE(swrnic_abi_speaks(SWRNIC_ABI_OLDEST - 1));
+    EXPECT_TRUE(swrnic_abi_speaks(SWRNIC_ABI_OLDEST));
+    EXPECT_TRUE(swrnic_abi_speaks(SWRNIC_ABI_NEWEST));
+    EXPECT_FALSE(swrnic_abi_speaks(SWRNIC_ABI_NEWEST + 1));
+    EXPECT_EQ(swrnic_abi_common(SWRNIC_ABI_OLDEST - 1), 0u);
+    EXPECT_EQ(swrnic_abi_common(SWRNIC_ABI_NEWEST + 1), std::uint32_t{SWRNIC_ABI_NEWEST});
+}
+
 TEST(Policy, WhatRdmaCmIsToldOfAFailure) {
     EXPECT_EQ(swrnic_failure_errno(SWRNIC_MPA_CLASS_RESET), -ECONNRESET);
     EXPECT_EQ(swrnic_failure_errno(SWRNIC_MPA_CLASS_TIMEOUT), -ETIMEDOUT);

@@ -29,14 +29,6 @@ namespace {
 constexpr const char* kPort = "/sys/class/infiniband/swr0/ports/1";
 constexpr const char* kDevice = "/sys/class/infiniband/swr0";
 
-std::string contents(int fd) {
-    char buffer[256];
-    const ssize_t size = read(fd, buffer, sizeof(buffer));
-    return size < 0 ? std::string("unreadable") : std::string(buffer, static_cast<std::size_t>(size));
-}
-std::string contents(const std::string& path) {
-    return contents(Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC)).get());
-}
 std::string text(char* made) {
     const std::string result = made == nullptr ? std::string("none: ") + strerror(errno) : made;
     free(made);

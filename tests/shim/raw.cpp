@@ -28,6 +28,16 @@ void Fd::reset() {
     fd_ = -1;
 }
 
+std::string contents(int fd) {
+    char buffer[256];
+    const ssize_t size = read(fd, buffer, sizeof(buffer));
+    return size < 0 ? std::string("unreadable") : std::string(buffer, static_cast<std::size_t>(size));
+}
+
+std::string contents(const std::string& path) {
+    return contents(Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC)).get());
+}
+
 int send_bytes(int fd, const Bytes& bytes) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written < 0) return errno;

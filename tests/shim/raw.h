@@ -56,6 +56,10 @@ Bytes bytes_of(const T& value) {
 
 int send_bytes(int fd, const Bytes& bytes);  // 0, or errno
 
+// Of a small file, from where the descriptor stands; "unreadable" if it cannot be read.
+std::string contents(int fd);
+std::string contents(const std::string& path);
+
 // One verbs context. Commands return 0 or errno.
 class Context {
   public:

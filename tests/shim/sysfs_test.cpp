@@ -14,16 +14,6 @@
 namespace swrnic::test {
 namespace {
 
-std::string contents(int fd) {
-    char buffer[256];
-    const ssize_t size = read(fd, buffer, sizeof(buffer));
-    return size < 0 ? std::string("unreadable") : std::string(buffer, static_cast<std::size_t>(size));
-}
-
-std::string contents(const std::string& path) {
-    return contents(Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC)).get());
-}
-
 std::set<std::string> names_in(const char* path) {
     std::set<std::string> names;
     DIR* directory = opendir(path);

@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <thread>
 
 #include "pair.h"
+#include "thread_state.h"
 
 namespace swrnic::test {
 namespace {
@@ -31,23 +29,6 @@ void close_everything(Way way) {
         ::close(fd);
     for (int fd = kHighest; way == Way::kDownwards && fd >= kFirst; --fd)
         ::close(fd);
-}
-
-// The provider's threads, for so long that one who returns from each wait at once would have been met awake.
-bool threads_sleep() {
-    for (int looks = 0; looks < 20; ++looks) {
-        if (looks > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-            std::string name, line;
-            std::ifstream(task.path() / "comm") >> name;
-            if (name != "swrnic") continue;
-            std::ifstream status(task.path() / "status");
-            while (!line.starts_with("State:") && std::getline(status, line)) {
-            }
-            if (line.find("S (sleeping)") == std::string::npos) return false;
-        }
-    }
-    return true;
 }
 
 class ClosedByTheProgram : public PairTest, public testing::WithParamInterface<Way> {
@@ -73,7 +54,7 @@ TEST_P(ClosedByTheProgram, is_quiet_writes_nothing_and_may_begin_anew) {
     bool quiet = false;
     while (!quiet && std::chrono::steady_clock::now() < deadline) {
         ibv_poll_cq(client_.send_cq, 1, &wc);
-        quiet = threads_sleep();
+        quiet = engine_threads_sleep();
     }
     EXPECT_TRUE(quiet);
 
