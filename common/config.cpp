@@ -20,7 +20,7 @@ namespace swrnic {
 
 namespace {
 
-constexpr std::size_t kFileMax = 64 * 1024;  // bytes; a settings file of seven names is never larger
+constexpr std::size_t kFileMax = 64 * 1024;  // bytes; a settings file of eight names is never larger
 constexpr std::size_t kShownMax = 60;        // of a wrong value, in a message
 
 template <class T>
@@ -79,6 +79,18 @@ bool set_rnr_timeout(std::string_view text, Config& config) {
     return set_seconds(text, 0, 3600, config.rnr_timeout);
 }
 
+bool set_ports(std::string_view text, Config& config) {
+    constexpr std::uint16_t kLowest = 1024;
+    PortRange range{};
+    const auto [dash, first_status] = std::from_chars(text.data(), text.data() + text.size(), range.first);
+    if (first_status != std::errc{} || dash == text.data() + text.size() || *dash != '-') return false;
+    const auto [end, last_status] = std::from_chars(dash + 1, text.data() + text.size(), range.last);
+    if (last_status != std::errc{} || end != text.data() + text.size()) return false;
+    if (range.first < kLowest || range.last < range.first) return false;
+    config.ports = range;
+    return true;
+}
+
 bool set_log(std::string_view text, Config& config) {
     static constexpr std::array<Word<LogLevel>, 5> kWords{{{"off", LogLevel::kOff},
                                                            {"error", LogLevel::kError},
@@ -94,12 +106,13 @@ bool set_trace(std::string_view text, Config& config) {
     return true;
 }
 
-constexpr std::array<Setting, 7> kSettings{{
+constexpr std::array<Setting, 8> kSettings{{
     {"SWRNIC_CRC", "auto, on or off", set_crc},
     {"SWRNIC_FPDU", "auto, emss or 64k", set_fpdu},
     {"SWRNIC_MPA_REV", "1 or 2", set_mpa_rev},
     {"SWRNIC_TIMEOUT", "seconds from 0.1 to 86400", set_timeout},
     {"SWRNIC_RNR_TIMEOUT", "seconds from 0 to 3600", set_rnr_timeout},
+    {"SWRNIC_PORTS", "two ports from 1024 to 65535, as in 20000-20100", set_ports},
     {"SWRNIC_LOG", "off, error, warn, info or debug", set_log},
     {"SWRNIC_TRACE", "the absolute path of a file", set_trace},
 }};

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,12 +14,17 @@ enum class CrcMode : std::uint8_t { kAuto, kOn, kOff };                     // S
 enum class FpduMode : std::uint8_t { kAuto, kEmss, k64k };                  // SWRNIC_FPDU=auto|emss|64k
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };  // SWRNIC_LOG=off|error|warn|info|debug
 
+struct PortRange {
+    std::uint16_t first, last;  // both of them in it
+};
+
 struct Config {
     CrcMode crc = CrcMode::kAuto;
     FpduMode fpdu = FpduMode::kAuto;
     std::uint8_t mpa_rev = 2;                      // SWRNIC_MPA_REV=1|2
     std::chrono::milliseconds timeout{10'000};     // SWRNIC_TIMEOUT, seconds (fractions allowed), 0.1 to 86400
     std::chrono::milliseconds rnr_timeout{1'000};  // SWRNIC_RNR_TIMEOUT, seconds (fractions allowed), 0 to 3600
+    std::optional<PortRange> ports;  // SWRNIC_PORTS=FIRST-LAST, from 1024 on; none: those of the kernel's choice
     LogLevel log = LogLevel::kWarn;
     std::string trace;  // SWRNIC_TRACE, an absolute path; empty: none
 };

@@ -28,6 +28,7 @@ Settings, by environment or in /etc/swrnic.conf (NAME=value lines; the environme
   SWRNIC_MPA_REV=1|2            revision of the startup frames (2: RFC 6581)
   SWRNIC_TIMEOUT=10             seconds until a peer that vanished is given up, 0.1 to 86400
   SWRNIC_RNR_TIMEOUT=1          seconds that an empty receive queue may stay empty, 0 to 3600
+  SWRNIC_PORTS=20000-20100      ports at which peers without rdma_cm find QPs, from 1024; default: the kernel's choice
   SWRNIC_LOG=warn               off|error|warn|info|debug
   SWRNIC_TRACE=/FILE            as --trace, but what is in FILE is kept
 

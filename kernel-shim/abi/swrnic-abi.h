@@ -95,7 +95,10 @@ struct swrnic_create_qp_req {
 	__u32 reserved[2];
 };
 
-/* The number of the QP comes back in the common response (qpn). It is random, 24 bits, never 0 or 1. */
+/*
+ * The number of the QP comes back in the common response (qpn). It cannot be guessed, has 24 bits, and is never 0 or 1. The userspace
+ * shim's name a TCP port (swrnic_wiring.h).
+ */
 
 struct swrnic_reg_mr_req {
 	__u32 stag; /* chosen by the provider's engine; shown as lkey and rkey by `rdma resource` */

@@ -134,6 +134,21 @@ std::vector<GidEntry> gid_table() {
     return table;
 }
 
+Address address_of(const Gid& gid, const std::string& netdev) {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    std::memcpy(&v6.sin6_addr, gid.data(), gid.size());
+    if (IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6.sin6_addr)) return {};
+    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+        sockaddr_in v4{};
+        v4.sin_family = AF_INET;
+        std::memcpy(&v4.sin_addr, gid.data() + 12, 4);
+        return Address::from(&v4, sizeof(v4));
+    }
+    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) v6.sin6_scope_id = if_nametoindex(netdev.c_str());
+    return Address::from(&v6, sizeof(v6));
+}
+
 Gid port_gid(Locked&) {
     static Gid gid;
     static std::chrono::steady_clock::time_point until;  // the epoch: not known yet

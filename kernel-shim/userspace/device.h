@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "net.h"
+
 namespace swrnic::shim {
 
 class Locked;
@@ -24,6 +26,9 @@ std::uint64_t node_guid_be();
 // Entry 0 is MAC-style (VERBS-39: six octets and ten zeros; ibv_devinfo hides it, rdma_cm of older kernels needs it),
 // then every address of every interface that is up: IPv4-mapped before IPv6, loopback last. Read anew at each call.
 std::vector<GidEntry> gid_table();
+
+// The address that a GID names, without a port; where a link-local one is looked for. Empty: it names none.
+Address address_of(const Gid& gid, const std::string& netdev);
 
 // The first of them, up to a second old: rdma_cm asks for it with every connection, and a look at the interfaces costs
 // eight system calls. The caller holds the lock.

@@ -6,6 +6,7 @@
 #include "log.h"
 #include "state.h"
 #include "ucma.h"
+#include "wired.h"
 
 namespace swrnic::shim {
 namespace {
@@ -73,6 +74,10 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
             Qp* qp = own_qp(locked, up.id);
             if (qp == nullptr || swrnic_stream_takes(qp->stream, up.type) == 0 || up.aux != 0) return -EINVAL;
             qp->stream = SWRNIC_STREAM_READY;
+            if (qp->wired != nullptr) {
+                qp->wired->ready(locked);
+                return 0;
+            }
             qp->state = kQpStateRts;
             cm_stream_ready(locked, *qp);
             return 0;
@@ -83,6 +88,10 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
             if (up.aux > SWRNIC_CLOSE_ERROR) return -EINVAL;
             const bool was_ready = qp->stream == SWRNIC_STREAM_READY;
             qp->stream = SWRNIC_STREAM_NONE;
+            if (qp->wired != nullptr) {
+                qp->wired->closed(locked, was_ready);
+                return 0;
+            }
             qp->state = kQpStateErr;  // VERBS-56
             cm_stream_closed(locked, *qp, was_ready);
             return 0;
@@ -190,8 +199,10 @@ void EventFile::closed(Locked& locked) {
     for (const auto& [qpn, qp] : locked->qps) {
         if (qp->context == context.get()) mine.push_back(qp);
     }
-    for (Qp* qp : mine)
+    for (Qp* qp : mine) {
+        if (qp->wired != nullptr) qp->wired->stop(locked);
         cm_qp_gone(locked, *qp);
+    }
 }
 
 void EventFile::forked() {

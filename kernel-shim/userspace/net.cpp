@@ -40,6 +40,12 @@ Address Address::any(int family) {
     return address;
 }
 
+Address Address::loopback() {
+    Address address = any(AF_INET);
+    address.u_.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
 bool Address::is_any() const {
     if (family() == AF_INET) return u_.v4.sin_addr.s_addr == INADDR_ANY;
     return family() == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&u_.v6.sin6_addr);

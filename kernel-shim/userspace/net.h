@@ -22,6 +22,7 @@ class Address {
     static Address from(const void* sockaddr_bytes, std::size_t size);
     static Address local_of(int fd);
     static Address any(int family);
+    static Address loopback();  // IPv4
 
     int family() const { return u_.base.sa_family; }
     bool empty() const { return family() == AF_UNSPEC; }

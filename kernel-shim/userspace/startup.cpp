@@ -119,6 +119,10 @@ void Startup::expire(Locked& locked) {
             log(LogLevel::kInfo, "qp {:#x} peer {}: no first FPDU in time", pending.qpn, pending.peer);
             if (qp != locked->qps.end()) order_error(locked, *qp->second);
             remove(key, true);
+        } else if (pending.stage == Stage::kPausing) {
+            const auto owner = pending.owner.lock();
+            remove(key, false);
+            if (owner != nullptr) owner->try_again(locked);
         } else if (pending.stage == Stage::kConnecting) {
             const auto owner = pending.owner.lock();
             remove(key, true);
@@ -262,6 +266,14 @@ int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner,
     }
     set_deadline(pending, pending.timeout_ms);
     return 0;
+}
+
+std::uint64_t Startup::call_later(Locked& locked, std::weak_ptr<StartupOwner> owner, std::uint32_t ms) {
+    Pending& pending = add_pending(locked, -1);
+    pending.owner = std::move(owner);
+    pending.stage = Stage::kPausing;
+    set_deadline(pending, ms);
+    return pending.key;
 }
 
 int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms& terms) {

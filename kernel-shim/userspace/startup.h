@@ -38,6 +38,10 @@ class StartupOwner {
     virtual void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) = 0;
     // Startup is over, without a stream. error: negative; -ECONNREFUSED: the peer's Reply said no.
     virtual void failed(Locked& locked, int error, PrivateData said) = 0;
+    // request() has named it: it may accept or reject from now on, at once or later.
+    virtual void decide(Locked&, std::uint64_t /*key*/) {}
+    // What call_later() was asked for.
+    virtual void try_again(Locked&) {}
 };
 
 // Who decides about the Requests that come to a port.
@@ -79,6 +83,9 @@ class Startup {
     // The owner hears nothing more.
     int reject(Locked& locked, std::uint64_t key, PrivateData private_data);
 
+    // Has the owner's try_again() called, once, by the thread. The key is for cancel().
+    std::uint64_t call_later(Locked& locked, std::weak_ptr<StartupOwner> owner, std::uint32_t ms);
+
     bool same_host(std::uint64_t key) const;
 
     // Forgets a listener with its half-open connections, or one startup; closes what it has open.
@@ -92,7 +99,7 @@ class Startup {
     using Clock = std::chrono::steady_clock;
     using Deadline = std::pair<Clock::time_point, std::uint64_t>;
 
-    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady };
+    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady, kPausing };
 
     struct Pending {
         std::uint64_t key = 0;

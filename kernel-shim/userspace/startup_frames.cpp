@@ -107,6 +107,7 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
             return;
         case Stage::kDeciding:
         case Stage::kAwaitReady:
+        case Stage::kPausing:
             return;
     }
 }
@@ -241,6 +242,7 @@ void Startup::on_request(Locked& locked, Pending& pending) {
     pending.stage = Stage::kDeciding;
     set_deadline(pending, 0);
     unwatch(pending);  // accept() looks whether the peer is still there
+    owner->decide(locked, pending.key);
 }
 
 void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate) {

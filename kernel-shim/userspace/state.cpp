@@ -35,6 +35,7 @@ void abandon(State& state) {
     state.fds.forked();
     if (state.startup != nullptr) state.startup->forked();
     state.startup = nullptr;  // leaked: its thread does not exist here
+    state.qp_numbers.forked();
     state.qps.clear();
     for (const auto& [handle, id] : state.cm_ids)
         id->close_socket();
@@ -69,15 +70,11 @@ void in_child() {
 }
 
 // A wrong setting is not ours to complain about: the provider refuses it, with a clear line.
-void read_settings() {
-    Config config;
-    std::string error;
-    if (load_config(config, error)) set_log_level(config.log);
-}
-
 State* make_state() {
-    read_settings();
-    return new State;
+    auto* state = new State;
+    std::string error;
+    if (load_config(state->config, error)) set_log_level(state->config.log);
+    return state;
 }
 
 bool kernel_has_rdma() {

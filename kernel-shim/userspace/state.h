@@ -13,7 +13,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "config.h"
 #include "file.h"
+#include "qp_numbers.h"
 
 namespace swrnic::shim {
 
@@ -41,7 +43,9 @@ class RandomNumbers {
 };
 
 struct State {
+    Config config;  // as it was when the process came here first
     FdTable fds;
+    QpNumbers qp_numbers;
     std::unordered_map<std::uint32_t, Qp*> qps;  // by number, across all verbs contexts
     std::unordered_map<std::uint32_t, std::shared_ptr<CmId>> cm_ids;
     std::uint32_t next_cm_id = 0;

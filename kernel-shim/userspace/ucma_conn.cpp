@@ -19,7 +19,7 @@ Qp* usable_qp(Locked& locked, std::uint32_t qpn) {
     const auto it = locked->qps.find(qpn);
     if (it == locked->qps.end()) return nullptr;
     Qp* qp = it->second;
-    const bool idle = qp->stream == SWRNIC_STREAM_NONE && !qp->has_cm_id;
+    const bool idle = qp->stream == SWRNIC_STREAM_NONE && !qp->has_cm_id && qp->wired == nullptr;
     const bool prepared = qp->state == kQpStateInit || qp->state == kQpStateRtr;
     return idle && prepared && qp->context->event_file(locked) != nullptr ? qp : nullptr;
 }

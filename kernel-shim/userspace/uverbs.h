@@ -22,6 +22,7 @@ namespace swrnic::shim {
 
 class EventFile;
 class UverbsFile;
+class Wired;
 
 struct Pd {
     Share share;
@@ -109,6 +110,7 @@ struct Qp {
     swrnic_stream stream = SWRNIC_STREAM_NONE;  // whatever does not follow its order is refused
     std::uint32_t cm_id = 0;                    // the id that this QP connects through, while has_cm_id
     bool has_cm_id = false;
+    std::shared_ptr<Wired> wired;    // null: it is not wired by hand
     std::uint32_t async_raised = 0;  // bit per event type
     std::uint32_t async_events_reported = 0;
 };
@@ -199,6 +201,8 @@ class UverbsFile : public File {
     int modify_qp(Locked& locked, UverbsRequest& request);
     int modify_qp_ex(Locked& locked, UverbsRequest& request);
     int change_qp(Locked& locked, const ib_uverbs_modify_qp& wish);
+    int wire(Locked& locked, Qp& qp, const ib_uverbs_modify_qp& wish);
+    int unwire(Locked& locked, Qp& qp);
     int query_qp(UverbsRequest& request);
     int destroy_qp(Locked& locked, UverbsRequest& request);
     void drop_qp(Locked& locked, Qp& qp);

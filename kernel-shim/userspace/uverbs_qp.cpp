@@ -7,6 +7,7 @@
 #include "state.h"
 #include "ucma.h"
 #include "uverbs.h"
+#include "wired.h"
 
 namespace swrnic::shim {
 namespace {
@@ -15,13 +16,16 @@ constexpr std::uint8_t kQptRc = 2;
 enum : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
 // enum ib_qp_attr_mask
-constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskOrd = 1u << 13, kMaskIrd = 1u << 17;
+constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskAv = 1u << 7, kMaskOrd = 1u << 13,
+                        kMaskIrd = 1u << 17, kMaskDestQpn = 1u << 20;
+constexpr std::uint32_t kMaskWiring = kMaskAv | kMaskDestQpn;
 
-std::uint32_t new_qpn(State& state) {
-    for (;;) {
-        const std::uint32_t qpn = state.random.next() & 0xffffff;
-        if (qpn > 1 && !state.qps.contains(qpn)) return qpn;
-    }
+std::uint32_t new_qpn(Locked& locked) {
+    std::uint32_t qpn = locked->qp_numbers.take(locked);
+    // One that nobody can call: good enough for rdma_cm, and for a QP that is wired to one that can be called.
+    while (qpn <= 1 || locked->qps.contains(qpn))
+        qpn = locked->random.next() & 0xffffff;
+    return qpn;
 }
 
 bool valid(const swrnic_create_qp_req& startup) {
@@ -49,7 +53,7 @@ int UverbsFile::make_qp(Locked& locked, const ib_uverbs_ex_create_qp& wish, cons
     auto qp = std::make_unique<Qp>();
     qp->share = std::move(share);
     qp->handle = ++next_handle_;
-    qp->qpn = new_qpn(*locked);
+    qp->qpn = new_qpn(locked);
     qp->user_handle = wish.user_handle;
     qp->context = this;
     qp->pd = pd;
@@ -104,6 +108,25 @@ int UverbsFile::create_qp_ex(Locked& locked, UverbsRequest& request) {
     return error;
 }
 
+int UverbsFile::wire(Locked& locked, Qp& qp, const ib_uverbs_modify_qp& wish) {
+    if ((wish.attr_mask & kMaskWiring) != kMaskWiring || wish.dest_qp_num > 0xffffff) return -EINVAL;
+    const bool idle = qp.state == kInit && qp.stream == SWRNIC_STREAM_NONE && !qp.has_cm_id;
+    return idle ? Wired::wire(locked, qp, wish.dest, wish.dest_qp_num) : -EINVAL;
+}
+
+// The engine has ended the stream, unless it does not know of it yet.
+int UverbsFile::unwire(Locked& locked, Qp& qp) {
+    if (qp.wired == nullptr) return 0;
+    if (qp.stream == SWRNIC_STREAM_QUEUED) {
+        if (EventFile* file = event_file(locked)) file->forget(locked, qp.qpn);
+        qp.stream = SWRNIC_STREAM_NONE;
+    }
+    if (qp.stream != SWRNIC_STREAM_NONE) return -EINVAL;
+    qp.wired->stop(locked);
+    qp.wired.reset();
+    return 0;
+}
+
 int UverbsFile::change_qp(Locked& locked, const ib_uverbs_modify_qp& wish) {
     Qp* qp = find_object(qps_, wish.qp_handle);
     if (qp == nullptr) return -EINVAL;
@@ -111,9 +134,15 @@ int UverbsFile::change_qp(Locked& locked, const ib_uverbs_modify_qp& wish) {
     if ((wish.attr_mask & kMaskIrd) != 0 && wish.max_dest_rd_atomic > SWR_MAX_READS) return -EINVAL;
     if ((wish.attr_mask & kMaskState) != 0) {
         if (wish.qp_state > kErr) return -EINVAL;
-        // VERBS-21: RTS is reached by MPA startup alone.
-        if (wish.qp_state == kRts && qp->state != kRts) return -EINVAL;
-        if (wish.qp_state == kErr || wish.qp_state == kReset) cm_abort_startup(locked, *qp, -ECONNABORTED);
+        // VERBS-21: without wiring RTS is reached by MPA startup alone.
+        if (wish.qp_state == kRts && qp->state != kRts && qp->wired == nullptr) return -EINVAL;
+        if (wish.qp_state == kRtr && (wish.attr_mask & kMaskWiring) != 0) {
+            if (const int error = wire(locked, *qp, wish); error != 0) return error;
+        }
+        if (wish.qp_state == kErr || wish.qp_state == kReset) {
+            if (const int error = unwire(locked, *qp); error != 0) return error;
+            cm_abort_startup(locked, *qp, -ECONNABORTED);
+        }
         if (wish.qp_state == kReset || wish.qp_state == kInit) qp->async_raised = 0;
         qp->state = wish.qp_state;
     }
@@ -158,6 +187,7 @@ int UverbsFile::query_qp(UverbsRequest& request) {
 }
 
 void UverbsFile::drop_qp(Locked& locked, Qp& qp) {
+    if (qp.wired != nullptr) qp.wired->stop(locked);
     cm_qp_gone(locked, qp);
     if (EventFile* file = event_file(locked)) file->forget(locked, qp.qpn);
     if (const auto file = async_file_.lock()) {
@@ -168,6 +198,7 @@ void UverbsFile::drop_qp(Locked& locked, Qp& qp) {
     --qp.recv_cq->users;
     if (qp.srq != nullptr) --qp.srq->users;
     locked->qps.erase(qp.qpn);
+    locked->qp_numbers.give_back(locked, qp.qpn);
 }
 
 int UverbsFile::destroy_qp(Locked& locked, UverbsRequest& request) {

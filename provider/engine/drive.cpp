@@ -105,7 +105,8 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
                 schedule(qp, kToReceive);
                 return wakes;
             case Rx::Status::kStalled:
-                arm_timer(qp, qp.stalled_since + Clock::duration(options.rnr_timeout).count());
+                // What a wired QP's sender would wait for a receive is not known here: for ever, as most programs ask.
+                if (!qp.is_wired()) arm_timer(qp, qp.stalled_since + Clock::duration(options.rnr_timeout).count());
                 break;
             case Rx::Status::kAgain:
                 break;
@@ -187,11 +188,11 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
 void Engine::Impl::rx_ended(DrivenQp& qp, Pass& pass, Rx::Status how) {
     if (how == Rx::Status::kEof) {
         // Verbs know no half close: the peer's FIN ends the stream (docs/spec/verbs.md section 6).
-        qp.apply(QpEvent::kPeerFin);
+        if (!qp.is_wired()) qp.apply(QpEvent::kPeerFin);
         finish(qp, pass, CloseReason::kGraceful, Ending::kClose);
         return;
     }
-    if (qp.state() == QpState::kRts) {
+    if (qp.state() == QpState::kRts && !qp.is_wired()) {
         Fault lost;
         lost.event = AsyncEvent::kQpFatal;
         qp.raise(lost);
@@ -208,6 +209,11 @@ void Engine::Impl::finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending e
         if (reason == CloseReason::kGraceful && !qp.fin_sent.exchange(true)) qp.transport(tx)->finish_sending();
         transport = qp.end(rx, tx, pass, reason);
     }
+    put_away(qp, std::move(transport), ending);
+    if (qp.is_wired() && qp.state() != QpState::kErr && qp.send_queue_busy()) await_peer(qp, pass);
+}
+
+void Engine::Impl::put_away(DrivenQp& qp, std::unique_ptr<Transport> transport, Ending ending) {
     qp.must_end_by = 0;
     qp.stalled_since = 0;
     std::unique_ptr<TcpTransport> socket(static_cast<TcpTransport*>(transport.release()));
@@ -234,7 +240,7 @@ void Engine::Impl::flush(DrivenQp& qp, Pass& pass) {
 
 void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
     const std::int64_t patience = Clock::duration(options.rnr_timeout).count();
-    const std::int64_t stalled = qp.stalled_since;
+    const std::int64_t stalled = qp.is_wired() ? 0 : qp.stalled_since.load();
     const std::int64_t late = ticks(now) - (stalled + patience);
     if (stalled != 0 && late >= 0) {
         {
@@ -253,7 +259,9 @@ void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
     if (const std::int64_t end = qp.must_end_by; end != 0 && ticks(now) >= end) {
         finish(qp, pass, qp.sending_broke ? CloseReason::kLost : CloseReason::kGraceful, Ending::kDrain);
     }
-    if (const std::int64_t since = qp.stalled_since; since != 0) arm_timer(qp, since + patience);
+    if (const std::int64_t by = qp.peer_must_come_by; by != 0 && ticks(now) >= by) give_up_peer(qp, pass);
+    if (const std::int64_t by = qp.peer_must_come_by; by != 0) arm_timer(qp, by);
+    if (const std::int64_t since = qp.stalled_since; since != 0 && !qp.is_wired()) arm_timer(qp, since + patience);
     if (const std::int64_t end = qp.must_end_by; end != 0) arm_timer(qp, end);
 }
 

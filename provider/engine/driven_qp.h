@@ -44,7 +44,10 @@ struct DrivenQp final : Qp {
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
     std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock
     std::atomic<std::int64_t> must_end_by{0};    // closing or terminating
-    std::int64_t timer_at = 0;                   // when its one timer fires; 0: none; under the engine's timer lock
+    // A wired QP's request waits for its peer no longer than that, a span of the ticks; 0: for ever.
+    std::atomic<std::int64_t> patience{0};
+    std::atomic<std::int64_t> peer_must_come_by{0};
+    std::int64_t timer_at = 0;  // when its one timer fires; 0: none; under the engine's timer lock
 
     alignas(kCacheLine) std::atomic<unsigned> ready{0};  // Reasons; not 0: stands in ReadyQueue, or will in a moment
     // Its place there, under the queue's lock.

@@ -123,6 +123,7 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
         host.qp_closed(qpn, CloseReason::kError);
         return;
     }
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // see doorbell_without_stream()
     // A Responder with RTR is ready when the first FPDU is in (MPA-53).
     const bool fenced = !connection.initiator && connection.p2p;
     if (!fenced && connection.terminate == 0) pass.outbox().ready.push_back(qpn);
@@ -189,14 +190,35 @@ void Engine::Impl::abort(std::uint32_t qpn) {
     deliver(pass);
 }
 
+// When it returns nobody is left who would yet tell the host of a stream of this QP.
+void Engine::Impl::abandon(DrivenQp& qp) {
+    qp.apply(QpEvent::kAbort);
+    {
+        Pass pass = passes.begin();
+        std::unique_ptr<Transport> transport;
+        {
+            RxGuard rx(qp.rx_lock());
+            TxGuard tx(qp.tx_lock());
+            transport = qp.abandon(rx, tx, pass);
+        }
+        // What was completed may not have left yet: FIN goes behind it.
+        if (transport != nullptr && !qp.fin_sent.exchange(true)) transport->finish_sending();
+        if (transport != nullptr) put_away(qp, std::move(transport), Ending::kDrain);
+        deliver(pass);
+    }
+    passes.synchronize();
+}
+
 bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
     switch (to) {
         case QpState::kReset: {
+            if (qp.is_wired()) abandon(qp);
             if (qp.connected() || !qp.apply(QpEvent::kToReset)) return false;
             if (qp.binds()) memory.unbind_all(qp.init().qpn);  // no window outlives its stream into the next
             RxGuard rx(qp.rx_lock());
             TxGuard tx(qp.tx_lock());
             qp.reset(rx, tx);
+            qp.peer_must_come_by = 0;
             qp.init().send_cq->purge(qp.init().qpn);
             qp.init().recv_cq->purge(qp.init().qpn);
             return true;
@@ -206,14 +228,16 @@ bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
         case QpState::kRtr:
             return qp.apply(QpEvent::kToRtr);
         case QpState::kRts:
-            return qp.apply(QpEvent::kToRts);
+            return qp.apply(qp.is_wired() ? QpEvent::kToRtsWired : QpEvent::kToRts);
         case QpState::kSqd: {
+            if (qp.is_wired()) return false;
             if (qp.state() != QpState::kRts) return qp.apply(QpEvent::kDisconnect);
             disconnect(qp.init().qpn);
             return true;
         }
         case QpState::kSqe: {
-            if (qp_transition(qp.state(), QpEvent::kFault).kind == QpTransition::kRefused) return false;
+            const bool idle = qp.state() == QpState::kRtr && !qp.is_wired();
+            if (idle || qp_transition(qp.state(), QpEvent::kFault).kind == QpTransition::kRefused) return false;
             qp.raise(Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal));
             Pass pass = passes.begin();
             drive_tx(qp, pass, Tx::Tail::kSend);
@@ -412,6 +436,15 @@ void Engine::set_access(Qp& qp, std::uint32_t access_flags) {
     qp.set_access(access_flags);
 }
 
+void Engine::wire(Qp& qp) {
+    qp.wire();
+}
+
+void Engine::set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads) {
+    qp.allow_reads(reads);
+    static_cast<DrivenQp&>(qp).patience = patience.count();
+}
+
 void Engine::set_drain_notice(Qp& qp, bool wanted) {
     qp.set_drain_notice(wanted);
 }
@@ -421,7 +454,7 @@ QpAttributes Engine::query(Qp& qp) {
     {
         const RxGuard guard(qp.rx_lock());  // a connection that comes up sets the parameters
         const StreamParameters& parameters = qp.parameters();
-        attributes = {qp.state(), qp.access(), qp.negotiated(), parameters.ird, parameters.ord};
+        attributes = {qp.state(), qp.access(), qp.is_wired(), qp.negotiated(), parameters.ird, parameters.ord};
     }
     // A driver that found the lock taken has left it to us.
     if (auto& driven = static_cast<DrivenQp&>(qp); driven.rx_due) impl_->schedule(driven, kToReceive);

@@ -72,6 +72,7 @@ struct Connection : StreamParameters {
 struct QpAttributes {
     QpState state;
     std::uint32_t access;  // remote access that the QP grants: access:: bits
+    bool wired;            // by hand
     bool negotiated;       // ird and ord are those of a stream, which may have ended since
     std::uint16_t ird, ord;
 };
@@ -138,9 +139,15 @@ class Engine {
     Qp* create_qp(const QpInit& init);
     void destroy_qp(Qp* qp);  // closes the stream, removes its completions from the CQs
     // RESET, INIT, RTR: attributes only. RTS: refused unless it is there already (connect() does it). SQD: graceful
-    // disconnect. SQE: Terminate. ERR: abort and flush. False: no such transition (VERBS-20).
+    // disconnect. SQE: Terminate. ERR: abort and flush. False: no such transition (VERBS-20). Of a wired QP RESET ends
+    // the stream, RTS follows RTR, and SQD is refused.
     bool modify_state(Qp& qp, QpState to);
     void set_access(Qp& qp, std::uint32_t access_flags);
+    // INIT, before RTR: the QP is wired by hand (Qp::wire()).
+    void wire(Qp& qp);
+    // Of a wired QP, before RTS. patience: how long a request waits for a peer that is not there, before it ends with
+    // RETRY_EXC_ERR; 0: for ever. reads: whether any may be posted.
+    void set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads);
     // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue.
     void set_drain_notice(Qp& qp, bool wanted);
     QpAttributes query(Qp& qp);

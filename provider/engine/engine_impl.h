@@ -57,6 +57,7 @@ class Engine::Impl {
     void disconnect(std::uint32_t qpn);
     void abort(std::uint32_t qpn);
     bool modify_state(DrivenQp& qp, QpState to);
+    void abandon(DrivenQp& qp);
     void before_fork();
     void after_fork_in_parent();
     void abandon_after_fork();
@@ -76,6 +77,7 @@ class Engine::Impl {
         kReset,  // nothing under way matters any more
     };
     void finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending ending);
+    void put_away(DrivenQp& qp, std::unique_ptr<Transport> transport, Ending ending);  // its stream is over
     void start_disconnect(DrivenQp& qp, Pass& pass);
     void flush(DrivenQp& qp, Pass& pass);
     void check_deadlines(DrivenQp& qp, Pass& pass, Time now);
@@ -85,6 +87,9 @@ class Engine::Impl {
     void unwatch(DrivenQp& qp, const TcpTransport& socket);
     void cool(DrivenQp& qp);  // polls do not know of it; without a stream it gets hot no more
     void doorbell(DrivenQp& qp);
+    void doorbell_without_stream(DrivenQp& qp);
+    void await_peer(DrivenQp& qp, Pass& pass);
+    void give_up_peer(DrivenQp& qp, Pass& pass);
     void receive_posted(DrivenQp& qp);
     void wake_waiters(Srq& srq);
     void drive_from_poll();

@@ -50,13 +50,7 @@ timespec to_timespec(std::int64_t nanoseconds) {
 // ------------------------------------------------------------------------------------------------------------
 
 void Engine::Impl::doorbell(DrivenQp& qp) {
-    if (!qp.connected()) {
-        if (qp.state() != QpState::kErr) return;
-        Pass pass = passes.begin();
-        flush(qp, pass);
-        deliver(pass);
-        return;
-    }
+    if (!qp.connected()) return doorbell_without_stream(qp);
     // EPOLLOUT will tell. An exchange on both sides: whoever lowers the flag after it was seen here sees the request
     // too.
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
@@ -90,6 +84,40 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kCork);
     deliver(pass);
     want_report(note_flush(qp));
+}
+
+void Engine::Impl::doorbell_without_stream(DrivenQp& qp) {
+    Pass pass = passes.begin();
+    if (qp.state() == QpState::kErr) {
+        flush(qp, pass);
+    } else if (qp.is_wired()) {
+        // seq_cst against connect(): either the stream is seen here, or connect() sees the request.
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (qp.connected()) {
+            drive_tx(qp, pass, Tx::Tail::kSend);
+        } else {
+            await_peer(qp, pass);
+        }
+    }
+    deliver(pass);
+}
+
+// A wired QP without a stream, whose requests wait for one.
+void Engine::Impl::await_peer(DrivenQp& qp, Pass& pass) {
+    const std::int64_t patience = qp.patience;
+    if (qp.negotiated()) {
+        give_up_peer(qp, pass);  // it has been here, and gone
+    } else if (patience != 0 && qp.peer_must_come_by == 0) {
+        qp.peer_must_come_by = ticks(Clock::now()) + patience;
+        arm_timer(qp, qp.peer_must_come_by);
+    }
+}
+
+void Engine::Impl::give_up_peer(DrivenQp& qp, Pass& pass) {
+    qp.peer_must_come_by = 0;
+    RxGuard rx(qp.rx_lock());
+    TxGuard tx(qp.tx_lock());
+    qp.give_up_peer(rx, tx, pass);
 }
 
 void Engine::Impl::receive_posted(DrivenQp& qp) {

@@ -46,6 +46,8 @@ class ContextState final : public engine::Host {
     void qp_closed(std::uint32_t qpn, engine::CloseReason reason) override;
     void terminated(std::uint32_t qpn, std::string_view code, bool sent) override;
     bool control_readable() override;
+    // Meanwhile nothing that the shim says is obeyed: a QP is wired, or let go of, without a stream that comes between.
+    [[nodiscard]] std::unique_lock<std::mutex> hold_control() { return std::unique_lock(control_); }
     bool report() override;
     void descriptors_lost() override;
 

@@ -123,19 +123,82 @@ bool changed(Qp& qp, engine::QpState to) {
            qp.engine->modify_state(*qp.impl, to);
 }
 
+// ---- wired by hand
+
+constexpr int kWiring = IBV_QP_AV | IBV_QP_DEST_QPN;
+
+// What is set of a wired QP, kept for query_qp alone. What stands outside the mask is garbage in many programs.
+void note_wiring(ibv_qp_attr& to, const ibv_qp_attr& from, int mask) {
+    if (mask & IBV_QP_AV) to.ah_attr = from.ah_attr;
+    if (mask & IBV_QP_DEST_QPN) to.dest_qp_num = from.dest_qp_num;
+    if (mask & IBV_QP_PATH_MTU) to.path_mtu = from.path_mtu;
+    if (mask & IBV_QP_RQ_PSN) to.rq_psn = from.rq_psn;
+    if (mask & IBV_QP_SQ_PSN) to.sq_psn = from.sq_psn;
+    if (mask & IBV_QP_TIMEOUT) to.timeout = from.timeout;
+    if (mask & IBV_QP_RETRY_CNT) to.retry_cnt = from.retry_cnt;
+    if (mask & IBV_QP_RNR_RETRY) to.rnr_retry = from.rnr_retry;
+    if (mask & IBV_QP_MIN_RNR_TIMER) to.min_rnr_timer = from.min_rnr_timer;
+}
+
+// How long InfiniBand would wait for a peer that does not answer; 0: for ever.
+std::chrono::nanoseconds patience_of(const ibv_qp_attr& wiring) {
+    constexpr std::chrono::nanoseconds kUnit{4096};
+    if (wiring.timeout == 0) return {};
+    return kUnit * (std::int64_t{1} << (wiring.timeout & 31)) * std::max<int>(wiring.retry_cnt, 1);
+}
+
+int tell_shim(Qp& qp, ibv_qp_attr& attr, int mask) {
+    Request<ib_uverbs_modify_qp> request;
+    return ibv_cmd_modify_qp(&qp.base.qp, &attr, mask, request.data(), request.size());
+}
+
+// RTR with the peer's address. The shim goes first: it knows what can be reached.
+int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
+    const auto held = to_state(qp.base.qp.context).hold_control();
+    if (qp.engine->query(*qp.impl).state != engine::QpState::kInit) return EINVAL;
+    if (const int error = tell_shim(qp, attr, mask)) return error;
+    qp.wiring = {};
+    note_wiring(qp.wiring, attr, mask);
+    qp.engine->wire(*qp.impl);
+    return qp.engine->modify_state(*qp.impl, engine::QpState::kRtr) ? 0 : EINVAL;
+}
+
+// What follows RTR. The engine goes first, as it ends streams.
+int change_wired(Qp& qp, ibv_qp_attr& attr, int mask) {
+    const auto held = to_state(qp.base.qp.context).hold_control();
+    note_wiring(qp.wiring, attr, mask);
+    if (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_MAX_QP_RD_ATOMIC))
+        qp.engine->set_retries(*qp.impl, patience_of(qp.wiring), qp.ord != 0);
+    if ((mask & IBV_QP_STATE) && !qp.engine->modify_state(*qp.impl, static_cast<engine::QpState>(attr.qp_state)))
+        return EINVAL;
+    return tell_shim(qp, attr, mask);
+}
+
 [[gnu::cold]] void tell_of_modify(Qp& qp, const ibv_qp_attr& attr, int mask, engine::QpState now, int error) {
     const auto name = to_state(qp.base.qp.context).statistics().name_of(qp.base.qp.qp_num);
     const bool connects = (mask & IBV_QP_STATE) != 0 && now < engine::QpState::kRts &&
                           (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS);
     if (connects) {
-        tell(Refusal::kConnectByHand,
-             "{}: ibv_modify_qp refused ({}): a QP is connected by rdma_cm alone (rdma_connect, rdma_accept); look for "
-             "such an option of the program",
-             name, std::strerror(error));
+        tell(
+            Refusal::kConnectByHand,
+            "{}: ibv_modify_qp refused ({}): RTR needs the peer's QP number and a GID that this host can reach, and an "
+            "index of a GID of ours (`swrnic doctor` lists them); RTS comes behind it",
+            name, std::strerror(error));
     } else {
         tell(Refusal::kOtherModify, "{}: ibv_modify_qp refused ({}): mask {:#x}, state {} to {}", name,
              std::strerror(error), mask, static_cast<int>(now), static_cast<int>(attr.qp_state));
     }
+}
+
+int change(Qp& qp, ibv_qp_attr& attr, int mask, bool wired) {
+    const bool wires = (mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RTR && (mask & kWiring) != 0;
+    if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) qp.engine->set_drain_notice(*qp.impl, attr.en_sqd_async_notify != 0);
+    if (!wires && !wired && (mask & IBV_QP_STATE) && !changed(qp, static_cast<engine::QpState>(attr.qp_state)))
+        return EINVAL;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr.max_rd_atomic;
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr.max_dest_rd_atomic;
+    if (mask & IBV_QP_ACCESS_FLAGS) qp.engine->set_access(*qp.impl, access_of(attr, mask));
+    return wires ? wire(qp, attr, mask) : wired ? change_wired(qp, attr, mask) : tell_shim(qp, attr, mask);
 }
 
 }  // namespace
@@ -163,20 +226,10 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
 // none (VERBS-21).
 int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
     Qp& qp = to_qp(ibqp);
-    const auto now = qp.engine->query(*qp.impl).state;
-    int error = check_attr(to_state(ibqp->context).limits(), now, *attr, attr_mask);
-    if (!error && (attr_mask & IBV_QP_EN_SQD_ASYNC_NOTIFY))
-        qp.engine->set_drain_notice(*qp.impl, attr->en_sqd_async_notify != 0);
-    if (!error && (attr_mask & IBV_QP_STATE) && !changed(qp, static_cast<engine::QpState>(attr->qp_state)))
-        error = EINVAL;
-    if (!error) {
-        if (attr_mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr->max_rd_atomic;
-        if (attr_mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr->max_dest_rd_atomic;
-        if (attr_mask & IBV_QP_ACCESS_FLAGS) qp.engine->set_access(*qp.impl, access_of(*attr, attr_mask));
-        Request<ib_uverbs_modify_qp> request;
-        error = ibv_cmd_modify_qp(ibqp, attr, attr_mask, request.data(), request.size());
-    }
-    if (error) tell_of_modify(qp, *attr, attr_mask, now, error);
+    const engine::QpAttributes now = qp.engine->query(*qp.impl);
+    int error = check_attr(to_state(ibqp->context).limits(), now.state, *attr, attr_mask);
+    if (!error) error = change(qp, *attr, attr_mask, now.wired);
+    if (error) tell_of_modify(qp, *attr, attr_mask, now.state, error);
     return error;
 }
 
@@ -184,17 +237,19 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
 int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr) noexcept {
     Qp& qp = to_qp(ibqp);
     const engine::QpAttributes now = qp.engine->query(*qp.impl);
-    *attr = ibv_qp_attr{};
+    *attr = now.wired ? qp.wiring : ibv_qp_attr{};
     attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
     attr->qp_access_flags = now.access;
-    const std::uint16_t ord = now.negotiated ? now.ord : qp.ord.load();
-    const std::uint16_t ird = now.negotiated ? now.ird : qp.ird.load();
+    const bool negotiated = now.negotiated && !now.wired;  // a wired QP's are what its program set
+    const std::uint16_t ord = negotiated ? now.ord : qp.ord.load();
+    const std::uint16_t ird = negotiated ? now.ird : qp.ird.load();
     attr->max_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ord, 255));
     attr->max_dest_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ird, 255));
     attr->sq_draining = now.state == engine::QpState::kSqd ? 1 : 0;
     attr->port_num = 1;
     ibv_port_attr port{};
-    if ((attr_mask & IBV_QP_PATH_MTU) && query_port(ibqp->context, 1, &port) == 0) attr->path_mtu = port.active_mtu;
+    if (!now.wired && (attr_mask & IBV_QP_PATH_MTU) && query_port(ibqp->context, 1, &port) == 0)
+        attr->path_mtu = port.active_mtu;
     attr->cap = qp.cap;
     *init_attr = ibv_qp_init_attr{};
     init_attr->qp_context = ibqp->qp_context;

@@ -84,6 +84,7 @@ TEST_F(RunTest, AWrongSettingIsRefusedBeforeTheCommandStarts) {
                                                  {"SWRNIC_MPA_REV", "3"},
                                                  {"SWRNIC_TIMEOUT", "0"},
                                                  {"SWRNIC_RNR_TIMEOUT", "x"},
+                                                 {"SWRNIC_PORTS", "0"},
                                                  {"SWRNIC_LOG", "all"}}) {
         const Outcome outcome = tree_.swrnic({"run", "echo", "started"}, {{name, value}});
         EXPECT_EQ(outcome.code, 2);
@@ -112,8 +113,8 @@ TEST_F(RunTest, UsageErrorsAre2) {
 TEST_F(RunTest, HelpAndVersionAreTold) {
     const Outcome help = tree_.swrnic({"run", "--help"});
     EXPECT_EQ(help.code, 0);
-    for (const char* name :
-         {"SWRNIC_CRC", "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT", "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG"})
+    for (const char* name : {"SWRNIC_CRC", "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT", "SWRNIC_RNR_TIMEOUT",
+                             "SWRNIC_PORTS", "SWRNIC_LOG"})
         EXPECT_NE(help.out.find(name), std::string::npos) << name;
     EXPECT_EQ(tree_.swrnic({"--version"}).out.rfind("swrnic ", 0), 0U);
 }

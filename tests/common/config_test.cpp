@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
-                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE"};
+                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE",   "SWRNIC_PORTS"};
 
 class ConfigTest : public ::testing::Test {
   protected:
@@ -113,6 +113,16 @@ TEST_F(ConfigTest, SecondsTakeFractionsAndBothEndsOfTheRange) {
     }
 }
 
+TEST_F(ConfigTest, PortsAreTwoNumbersBothOfThemWithin) {
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_FALSE(config_.ports);
+    ::setenv("SWRNIC_PORTS", "1024-65535", 1);
+    ASSERT_TRUE(load()) << error_;
+    ASSERT_TRUE(config_.ports);
+    EXPECT_EQ(config_.ports->first, 1024);
+    EXPECT_EQ(config_.ports->last, 65535);
+}
+
 TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
     const std::vector<std::pair<std::string, std::string>> wrong = {
         {"SWRNIC_CRC", "yes"},
@@ -133,6 +143,12 @@ TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
         {"SWRNIC_RNR_TIMEOUT", ""},
         {"SWRNIC_RNR_TIMEOUT", "1e1"},
         {"SWRNIC_RNR_TIMEOUT", "3601"},
+        {"SWRNIC_PORTS", "1023-2000"},
+        {"SWRNIC_PORTS", "2001-2000"},
+        {"SWRNIC_PORTS", "2000"},
+        {"SWRNIC_PORTS", "2000-"},
+        {"SWRNIC_PORTS", "2000-65536"},
+        {"SWRNIC_PORTS", "2000-2001 "},
         {"SWRNIC_LOG", "verbose"},
         {"SWRNIC_TRACE", "relative.pcapng"},
     };

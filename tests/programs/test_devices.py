@@ -103,7 +103,7 @@ def case_directories(lab):
 def case_wrong_settings(lab):
     """A wrong value is refused with a line that names it; the program does not run."""
     for name, value in [("SWRNIC_CRC", "perhaps"), ("SWRNIC_FPDU", "1k"), ("SWRNIC_MPA_REV", "3"),
-                        ("SWRNIC_TIMEOUT", "soon"), ("SWRNIC_RNR_TIMEOUT", "-1"), ("SWRNIC_LOG", "loud")]:
+                        ("SWRNIC_TIMEOUT", "soon"), ("SWRNIC_RNR_TIMEOUT", "-1"), ("SWRNIC_PORTS", "80-90"), ("SWRNIC_LOG", "loud")]:
         process = lab.start("ibv_devices", ["ibv_devices"], settings={name: value})
         code = process.wait(20)
         expect(code != 0, f"{name}={value} was accepted")

@@ -92,7 +92,8 @@ TEST_F(Refusals, of_a_connection_by_hand) {
     expect_told("not connected", [&] { return ibv_post_send(qp.get(), &wr, &bad) == EINVAL; });
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTS;
-    expect_told("rdma_connect", [&] { return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE) == EINVAL; });
+    expect_told("a GID that this host can reach",
+                [&] { return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE) == EINVAL; });
 }
 
 }  // namespace

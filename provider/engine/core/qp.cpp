@@ -60,14 +60,14 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
 
 PostResult Qp::check(const SendWr& wr) const {
     // docs/spec/verbs.md section 6: not before the stream is there; at its end and after it what is posted is flushed.
-    if (state() < QpState::kRts) return PostResult::kBadState;
+    if (state() < QpState::kRts && !(state() == QpState::kRtr && is_wired())) return PostResult::kBadState;
     const bool is_inline = (wr.flags & send_flag::kInline) != 0;
     const bool is_read = wr.opcode == WrOpcode::kRead;
     if (is_local(wr.opcode)) return is_inline || !wr.sges.empty() ? PostResult::kInvalid : PostResult::kOk;
     if (wr.sges.size() > init_.max_send_sge || (is_inline && is_read)) return PostResult::kInvalid;
     const std::uint64_t length = total_length(wr.sges);
     if (length > kMaxMessage || (is_inline && length > init_.max_inline)) return PostResult::kInvalid;
-    if (is_read && parameters_.ord == 0) return PostResult::kInvalid;  // RDMAP-68
+    if (is_read && !may_read_.load(std::memory_order_relaxed)) return PostResult::kInvalid;  // RDMAP-68
     return PostResult::kOk;
 }
 
@@ -168,7 +168,9 @@ bool Qp::apply(QpEvent event) {
 
 bool Qp::raise(const Fault& fault) {
     const std::lock_guard hold(fault_lock_);
-    if (faulted_ || (state() != QpState::kRts && state() != QpState::kSqd)) return false;
+    const QpState now = state();
+    const bool has_stream = now == QpState::kRts || now == QpState::kSqd || (now == QpState::kRtr && is_wired());
+    if (faulted_ || !has_stream) return false;
     if (!fault_) fault_ = std::make_unique<Fault>();
     *fault_ = fault;
     faulted_.store(true, std::memory_order_release);
@@ -181,7 +183,10 @@ bool Qp::raise(const Fault& fault) {
 bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameters,
                std::unique_ptr<Transport>& transport) {
     const QpState now = state();
-    if (connected_ || (now != QpState::kInit && now != QpState::kRtr)) return false;
+    const bool wired = is_wired();
+    const bool prepared = wired ? (now == QpState::kRtr || now == QpState::kRts) && !negotiated()
+                                : now == QpState::kInit || now == QpState::kRtr;
+    if (connected_ || !prepared) return false;
     parameters_ = parameters;
     inbound_reads_ = std::max<std::uint32_t>(parameters.ird, (parameters.rtr & rtr::kRead) != 0 ? 1 : 0);
     irq_.resize(inbound_reads_ * 2);
@@ -194,13 +199,14 @@ bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameter
     tx_.start(parameters.crc, parameters.markers_tx, parameters.large_fpdu, parameters.short_first,
               parameters.initiator && parameters.terminate == 0 ? parameters.rtr : 0, bypass);
     fenced_ = !parameters.initiator;
-    {
+    if (!wired) {  // a wired QP's requests have their MSNs since they were posted
         const bool rtr_send = parameters.initiator && parameters.terminate == 0 && parameters.rtr == rtr::kSend;
         const std::lock_guard hold(send_posters_);
         next_send_msn_ = rtr_send ? 2 : 1;
+        allow_reads(parameters.ord != 0);
     }
     transport_ = std::move(transport);
-    if (!apply(QpEvent::kConnected)) {
+    if (!wired && !apply(QpEvent::kConnected)) {
         transport = std::move(transport_);
         return false;
     }
@@ -260,6 +266,8 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
     if (!connected_) return nullptr;
     retire(pass);  // what is done is done
     if (!receive_completions_.end(pass)) lose_completion();
+    if (is_wired() && !has_fault() && (state() == QpState::kRtr || state() == QpState::kRts))
+        return leave_stream(pass, reason);
     apply(QpEvent::kEnded);
     connected_.store(false, std::memory_order_release);
     const Fault* fault = has_fault() ? fault_.get() : nullptr;
@@ -270,6 +278,44 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
     const bool failed = fault != nullptr && fault->code;
     pass.outbox().closed.push_back({init_.qpn, failed ? CloseReason::kError : reason,
                                     failed ? fault->code : std::nullopt, failed && !fault->received});
+    return std::move(transport_);
+}
+
+// A wired QP's peer has gone: only a request that waits for it hears of that. A stream in which nothing has come, since
+// its caller went before, does not count.
+std::unique_ptr<Transport> Qp::leave_stream(Pass& pass, CloseReason reason) {
+    connected_.store(false, std::memory_order_release);
+    if (fenced_) negotiated_.store(false, std::memory_order_release);
+    pass.outbox().closed.push_back({init_.qpn, reason, std::nullopt, false});
+    if (!fenced_ && send_queue_busy()) {
+        fail_oldest_request();
+        flush_queues(pass);
+    }
+    return std::move(transport_);
+}
+
+void Qp::fail_oldest_request() {
+    {
+        const std::lock_guard hold(fault_lock_);
+        fault_ = std::make_unique<Fault>();
+        fault_->send_index = sq_.head();
+        fault_->send_status = WcStatus::kRetryExcErr;
+        faulted_.store(true, std::memory_order_release);
+    }
+    apply(QpEvent::kAbort);
+}
+
+void Qp::give_up_peer(const RxGuard&, const TxGuard&, Pass& pass) {
+    if (connected_ || state() == QpState::kErr || !send_queue_busy()) return;
+    fail_oldest_request();
+    flush_queues(pass);
+}
+
+std::unique_ptr<Transport> Qp::abandon(const RxGuard&, const TxGuard&, Pass& pass) {
+    if (!connected_) return nullptr;
+    receive_completions_.forget();
+    connected_.store(false, std::memory_order_release);
+    pass.outbox().closed.push_back({init_.qpn, CloseReason::kLost, std::nullopt, false});
     return std::move(transport_);
 }
 
@@ -319,9 +365,13 @@ void Qp::reset(const RxGuard&, const TxGuard&) {
         rq_.release();
     sent_ = sq_.tail();
     reads_completed_ = reads_posted_;
+    next_send_msn_ = 1;
     fault_.reset();
     faulted_ = false;
     negotiated_ = false;
+    wired_ = false;
+    may_read_ = false;
+    fenced_ = false;
     drain_notice_ = false;
 }
 

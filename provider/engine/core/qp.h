@@ -67,6 +67,12 @@ class Qp {
     // The first fault wins and moves RTS or SQD to SQE. False: not the first.
     bool raise(const Fault& fault);
     bool has_fault() const { return faulted_.load(std::memory_order_acquire); }
+    // The program connects it by hand (modify_qp) instead of by rdma_cm: it goes to RTR and RTS whether there is a
+    // stream or not, has one at most between two RESETs, and hears of its end by its requests alone. INIT; until RESET.
+    void wire() { wired_.store(true, std::memory_order_release); }
+    bool is_wired() const { return wired_.load(std::memory_order_acquire); }
+    // Of a wired QP: Reads may be posted. The others learn it from their stream.
+    void allow_reads(bool allowed) { may_read_.store(allowed, std::memory_order_relaxed); }
     std::uint32_t access() const { return access_.load(std::memory_order_relaxed); }
     void set_access(std::uint32_t flags) { access_.store(flags, std::memory_order_relaxed); }
 
@@ -84,6 +90,10 @@ class Qp {
     Tx::Status transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail = Tx::Tail::kSend);
     // The stream is over: ERROR, everything outstanding is completed, the transport is handed back for its own end.
     std::unique_ptr<Transport> end(const RxGuard& rx, const TxGuard& tx, Pass& pass, CloseReason reason);
+    // RESET of a wired QP: the stream goes, and what was posted is forgotten with it. Null: there was none.
+    std::unique_ptr<Transport> abandon(const RxGuard& rx, const TxGuard& tx, Pass& pass);
+    // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR.
+    void give_up_peer(const RxGuard& rx, const TxGuard& tx, Pass& pass);
     // ERROR: completes what was posted since.
     void flush(const RxGuard& rx, const TxGuard& tx, Pass& pass);
     // RESET of a QP without a stream: empty queues, no completions.
@@ -128,6 +138,8 @@ class Qp {
     bool take_shared_receive();
     // Whose regions receives may name.
     std::uint32_t receive_pd() const { return init_.srq == nullptr ? init_.pd : init_.srq->pd(); }
+    std::unique_ptr<Transport> leave_stream(Pass& pass, CloseReason reason);
+    void fail_oldest_request();
     void flush_queues(Pass& pass);
     // Completes the requests at the head of the send queue that are done, in order (VERBS-10).
     void retire(Pass& pass);
@@ -149,6 +161,8 @@ class Qp {
     std::atomic<bool> connected_{false};
     std::atomic<bool> binds_{false};
     std::atomic<bool> negotiated_{false};
+    std::atomic<bool> wired_{false};
+    std::atomic<bool> may_read_{false};
     std::atomic<bool> drain_notice_{false};
 
     StreamParameters parameters_{};

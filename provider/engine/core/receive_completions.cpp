@@ -49,4 +49,11 @@ bool ReceiveCompletions::end(Pass& pass) {
     return publish_ready(pass);
 }
 
+void ReceiveCompletions::forget() {
+    const std::lock_guard hold(mutex_);
+    sending_ = false;
+    queue_.clear();
+    waiting_ = false;
+}
+
 }  // namespace swrnic::engine

@@ -52,6 +52,8 @@ class ReceiveCompletions {
 
     // ---- under both: the stream is over. What cannot be said any more, that nobody uses the STag, is not said.
     [[nodiscard]] bool end(Pass& pass);
+    // Nothing is said of what still waits.
+    void forget();
 
   private:
     struct Waiting {

@@ -43,6 +43,7 @@ enum class WcStatus : std::uint32_t {
     kRemInvReqErr = 9,
     kRemAccessErr = 10,
     kRemOpErr = 11,
+    kRetryExcErr = 12,
     kRemInvRdReqErr = 15,
     kFatalErr = 19,
     kGeneralErr = 21,

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Queue pairs wired by hand: GID, QP number and modify_qp instead of rdma_cm. The sequences of calls are those of
+// programs that do so.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "pair.h"
+
+namespace swrnic::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kRtsMask =
+    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr unsigned kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
+std::size_t open_descriptors() {
+    std::size_t count = 0;
+    DIR* dir = opendir("/proc/self/fd");
+    while (readdir(dir) != nullptr)
+        ++count;
+    closedir(dir);
+    return count;
+}
+
+class Wired : public DeviceTest {
+  protected:
+    void SetUp() override {
+        DeviceTest::SetUp();
+        cq_ = make_cq(1024);
+        region_.reset(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), kAllAccess));
+        ASSERT_TRUE(region_);
+        // The first that carries an IPv4 address, as most programs choose.
+        for (index_ = 0; ibv_query_gid(context_.get(), 1, index_, &gid_) == 0; ++index_)
+            if (gid_.raw[10] == 0xff && gid_.raw[11] == 0xff && gid_.raw[0] == 0) return;
+        FAIL() << "no GID of an IPv4 address";
+    }
+    void TearDown() override {
+        region_.reset();
+        cq_.reset();
+    }
+
+    static int modify(const QpPtr& qp, ibv_qp_state to) {
+        ibv_qp_attr attr = garbage();
+        attr.qp_state = to;
+        return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE);
+    }
+    static int to_init(const QpPtr& qp) {
+        ibv_qp_attr attr = garbage();
+        attr.qp_state = IBV_QPS_INIT;
+        attr.pkey_index = 0;
+        attr.port_num = 1;
+        attr.qp_access_flags = kAllAccess;
+        return ibv_modify_qp(qp.get(), &attr, kInitMask);
+    }
+    ibv_qp_attr rtr_attr(std::uint32_t dest_qpn, const ibv_gid& dest_gid) const {
+        ibv_qp_attr attr = garbage();
+        attr.qp_state = IBV_QPS_RTR;
+        attr.path_mtu = IBV_MTU_1024;
+        attr.dest_qp_num = dest_qpn;
+        attr.rq_psn = 7;
+        attr.max_dest_rd_atomic = 16;
+        attr.min_rnr_timer = 12;
+        attr.ah_attr = {};
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.port_num = 1;
+        attr.ah_attr.grh.dgid = dest_gid;
+        attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(index_);
+        attr.ah_attr.grh.hop_limit = 1;
+        return attr;
+    }
+    int to_rtr(const QpPtr& qp, std::uint32_t dest_qpn) const {
+        ibv_qp_attr attr = rtr_attr(dest_qpn, gid_);
+        return ibv_modify_qp(qp.get(), &attr, kRtrMask);
+    }
+    // 4.096 us * 2^timeout * retries
+    static int to_rts(const QpPtr& qp, std::uint8_t timeout = 18, std::uint8_t retries = 7) {
+        ibv_qp_attr attr = garbage();
+        attr.qp_state = IBV_QPS_RTS;
+        attr.timeout = timeout;
+        attr.retry_cnt = retries;
+        attr.rnr_retry = 7;
+        attr.sq_psn = 9;
+        attr.max_rd_atomic = 16;
+        return ibv_modify_qp(qp.get(), &attr, kRtsMask);
+    }
+    void wire(const QpPtr& qp, std::uint32_t dest_qpn) {
+        ASSERT_EQ(to_init(qp), 0);
+        ASSERT_EQ(to_rtr(qp, dest_qpn), 0);
+        ASSERT_EQ(to_rts(qp), 0);
+    }
+    void wire(const QpPtr& a, const QpPtr& b) {
+        ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
+        ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    }
+    // What programs leave outside the mask.
+    static ibv_qp_attr garbage() {
+        ibv_qp_attr attr;
+        std::memset(&attr, 0xa5, sizeof attr);
+        return attr;
+    }
+
+    int receive(const QpPtr& qp, std::uint64_t id, std::size_t at = 4096, std::uint32_t length = 64) {
+        ibv_sge sge{address(at), length, region_->lkey};
+        ibv_recv_wr wr{}, *bad = nullptr;
+        wr.wr_id = id;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        return ibv_post_recv(qp.get(), &wr, &bad);
+    }
+    int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length = 64,
+             std::size_t to = 4096) {
+        ibv_sge sge{address(0), length, region_->lkey};
+        ibv_send_wr wr{}, *bad = nullptr;
+        wr.wr_id = id;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = opcode;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.wr.rdma.remote_addr = address(to);
+        wr.wr.rdma.rkey = region_->rkey;
+        return ibv_post_send(qp.get(), &wr, &bad);
+    }
+    ibv_wc next(std::chrono::milliseconds within = std::chrono::seconds(5)) {
+        ibv_wc wc{};
+        const auto end = Clock::now() + within;
+        while (ibv_poll_cq(cq_.get(), 1, &wc) == 0) {
+            if (Clock::now() < end) continue;
+            ADD_FAILURE() << "no completion";
+            wc.status = IBV_WC_GENERAL_ERR;
+            break;
+        }
+        return wc;
+    }
+    // Both ends of one message from a to b, whichever completes first.
+    void carries(const QpPtr& a, const QpPtr& b) {
+        ASSERT_EQ(receive(b, 1), 0);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 2), 0);
+        std::array<std::uint64_t, 2> ids{};
+        for (std::uint64_t& id : ids) {
+            const ibv_wc wc = next();
+            ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+            EXPECT_EQ(wc.qp_num, wc.wr_id == 1 ? b->qp_num : a->qp_num);
+            id = wc.wr_id;
+        }
+        std::sort(ids.begin(), ids.end());
+        EXPECT_EQ(ids, (std::array<std::uint64_t, 2>{1, 2}));
+    }
+    bool is_quiet(std::chrono::milliseconds time) {
+        ibv_wc wc{};
+        for (const auto end = Clock::now() + time; Clock::now() < end;)
+            if (ibv_poll_cq(cq_.get(), 1, &wc) != 0) return false;
+        return true;
+    }
+    ibv_qp_state state(const QpPtr& qp) {
+        ibv_qp_attr attr{};
+        ibv_qp_init_attr made{};
+        EXPECT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_STATE, &made), 0);
+        return attr.qp_state;
+    }
+    std::uint64_t address(std::size_t offset) const {
+        return reinterpret_cast<std::uintptr_t>(memory_.data() + offset);
+    }
+
+    CqPtr cq_;
+    MrPtr region_;
+    ibv_gid gid_{};
+    int index_ = 0;
+    std::array<char, 16384> memory_{};
+};
+
+TEST_F(Wired, CarriesEveryOperation) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));
+    for (const auto& [from, opcode] : {std::pair{&a, IBV_WR_RDMA_WRITE}, {&b, IBV_WR_RDMA_READ}}) {
+        ASSERT_EQ(post(*from, opcode, 3), 0);
+        EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    }
+}
+
+// UCX and unit tests take both ends through RTR and RTS in one thread, and what they post waits for the other end.
+TEST_F(Wired, RequestsWaitForAPeerThatIsNotThereYet) {
+    for (const bool first_calls : {true, false}) {
+        QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+        if ((a->qp_num < b->qp_num) != first_calls) std::swap(a, b);
+        ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
+        EXPECT_EQ(state(a), IBV_QPS_RTS);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 2), 0);
+        EXPECT_TRUE(is_quiet(std::chrono::milliseconds(100)));
+        ASSERT_EQ(to_init(b), 0);
+        ASSERT_EQ(receive(b, 11), 0);  // ggml's RPC posts its receives in INIT
+        ASSERT_EQ(receive(b, 12), 0);
+        ASSERT_EQ(to_rtr(b, a->qp_num), 0);
+        std::array<std::uint64_t, 4> ids{};
+        for (std::uint64_t& id : ids) {  // b receives though it never leaves RTR
+            const ibv_wc wc = next();
+            ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+            id = wc.wr_id;
+        }
+        std::sort(ids.begin(), ids.end());
+        EXPECT_EQ(ids, (std::array<std::uint64_t, 4>{1, 2, 11, 12}));
+    }
+}
+
+TEST_F(Wired, ToItself) {
+    const QpPtr qp = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(qp, qp->qp_num));
+    memory_[0] = 'x';
+    ASSERT_NO_FATAL_FAILURE(carries(qp, qp));
+    EXPECT_EQ(memory_[4096], 'x');
+    ASSERT_EQ(post(qp, IBV_WR_RDMA_WRITE, 3, 64, 8192), 0);
+    ASSERT_EQ(post(qp, IBV_WR_RDMA_READ, 4, 64, 12288), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(memory_[8192], 'x');
+}
+
+TEST_F(Wired, QueryTellsWhatWasSet) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr made{};
+    ASSERT_EQ(ibv_query_qp(a.get(), &attr, kInitMask | kRtrMask | kRtsMask, &made), 0);
+    EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(attr.dest_qp_num, b->qp_num);
+    EXPECT_EQ(attr.path_mtu, IBV_MTU_1024);
+    EXPECT_EQ(attr.rq_psn, 7u);
+    EXPECT_EQ(attr.sq_psn, 9u);
+    EXPECT_EQ(attr.max_dest_rd_atomic, 16);
+    EXPECT_EQ(attr.max_rd_atomic, 16);
+    EXPECT_EQ(attr.min_rnr_timer, 12);
+    EXPECT_EQ(attr.timeout, 18);
+    EXPECT_EQ(attr.retry_cnt, 7);
+    EXPECT_EQ(attr.rnr_retry, 7);
+    EXPECT_EQ(attr.ah_attr.grh.sgid_index, index_);
+    EXPECT_EQ(std::memcmp(&attr.ah_attr.grh.dgid, &gid_, sizeof gid_), 0);
+}
+
+TEST_F(Wired, WhatCannotBeReachedIsRefused) {
+    const QpPtr qp = make_qp(cq_.get());
+    ASSERT_EQ(to_init(qp), 0);
+    const auto refused = [&](auto change) {
+        ibv_qp_attr attr = rtr_attr(qp->qp_num, gid_);
+        change(attr);
+        return ibv_modify_qp(qp.get(), &attr, kRtrMask);
+    };
+    EXPECT_EQ(refused([](ibv_qp_attr& attr) { attr.ah_attr.is_global = 0; }), EINVAL);
+    EXPECT_EQ(refused([](ibv_qp_attr& attr) { attr.ah_attr.grh.sgid_index = 200; }), EINVAL);
+    EXPECT_EQ(refused([](ibv_qp_attr& attr) { attr.ah_attr.grh.dgid = {}; }), EINVAL);
+    EXPECT_EQ(refused([](ibv_qp_attr& attr) { attr.ah_attr.grh.dgid.raw[0] = 0xff; }), EINVAL);  // multicast
+    EXPECT_EQ(refused([](ibv_qp_attr& attr) { attr.dest_qp_num = 1 << 24; }), EINVAL);
+    EXPECT_EQ(state(qp), IBV_QPS_INIT);
+    ibv_qp_attr attr = rtr_attr(qp->qp_num, gid_);
+    EXPECT_EQ(ibv_modify_qp(qp.get(), &attr, kRtrMask & ~IBV_QP_AV), EINVAL);
+    EXPECT_EQ(ibv_modify_qp(qp.get(), &attr, kRtrMask), 0);
+}
+
+// 4.096 us * 2^13 * 3: a tenth of a second.
+TEST_F(Wired, APeerThatNeverComesEndsTheOldestRequest) {
+    for (const bool calls : {true, false}) {
+        const QpPtr qp = make_qp(cq_.get());
+        ASSERT_EQ(to_init(qp), 0);
+        ASSERT_EQ(receive(qp, 9), 0);
+        ASSERT_EQ(to_rtr(qp, calls ? qp->qp_num + 1 : qp->qp_num - 1), 0);
+        ASSERT_EQ(to_rts(qp, 13, 3), 0);
+        EXPECT_TRUE(is_quiet(std::chrono::milliseconds(300))) << "without a request nothing ends";
+        EXPECT_EQ(state(qp), IBV_QPS_RTS);
+        const auto begin = Clock::now();
+        ASSERT_EQ(post(qp, IBV_WR_SEND, 1), 0);
+        ASSERT_EQ(post(qp, IBV_WR_RDMA_WRITE, 2), 0);
+        const ibv_wc first = next();
+        EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(100));
+        EXPECT_EQ(first.wr_id, 1u);
+        EXPECT_EQ(first.status, IBV_WC_RETRY_EXC_ERR);
+        EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+        EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+        EXPECT_EQ(state(qp), IBV_QPS_ERR);
+    }
+}
+
+TEST_F(Wired, APeerThatHasGoneIsNoticedByTheNextRequest) {
+    for (const bool resets : {true, false}) {
+        const QpPtr a = make_qp(cq_.get());
+        QpPtr b = make_qp(cq_.get());
+        ASSERT_NO_FATAL_FAILURE(wire(a, b));
+        ASSERT_NO_FATAL_FAILURE(carries(a, b));
+        ASSERT_EQ(receive(a, 9), 0);
+        if (resets) {
+            ASSERT_EQ(modify(b, IBV_QPS_RESET), 0);
+        } else {
+            b.reset();
+        }
+        EXPECT_TRUE(is_quiet(std::chrono::milliseconds(200)));
+        EXPECT_EQ(state(a), IBV_QPS_RTS);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+        const ibv_wc first = next();
+        EXPECT_EQ(first.wr_id, 1u);
+        EXPECT_EQ(first.status, IBV_WC_RETRY_EXC_ERR);
+        EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+        EXPECT_EQ(state(a), IBV_QPS_ERR);
+    }
+}
+
+// Mooncake reconnects so: RESET, whatever the state, then INIT, RTR and RTS at once.
+TEST_F(Wired, ResetAndWiredAnew) {
+    std::array<QpPtr, 3> qps{make_qp(cq_.get()), make_qp(cq_.get()), make_qp(cq_.get())};
+    ASSERT_NO_FATAL_FAILURE(wire(qps[0], qps[1]));
+    ASSERT_NO_FATAL_FAILURE(carries(qps[0], qps[1]));
+    const std::size_t before = open_descriptors();
+    for (std::size_t round = 0; round < 100; ++round) {
+        SCOPED_TRACE(round);
+        const QpPtr &a = qps[round % 3], &b = qps[(round + 1) % 3];
+        ASSERT_EQ(receive(a, 77), round == 0 ? 0 : EINVAL) << "of a QP that was reset the receives are forgotten";
+        for (const QpPtr& qp : qps)
+            ASSERT_EQ(modify(qp, IBV_QPS_RESET), 0);
+        ASSERT_NO_FATAL_FAILURE(wire(a, b));
+        ASSERT_NO_FATAL_FAILURE(carries(a, b));
+        ASSERT_NO_FATAL_FAILURE(carries(b, a));
+        for (const QpPtr& qp : qps)
+            ASSERT_EQ(modify(qp, IBV_QPS_RESET), 0);
+    }
+    // What is closed lingers for a second at most.
+    const auto end = Clock::now() + std::chrono::seconds(5);
+    while (open_descriptors() > before && Clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_LE(open_descriptors(), before);
+}
+
+TEST_F(Wired, WhatWasPostedBeforeResetIsForgotten) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
+    ASSERT_EQ(receive(a, 8), 0);
+    ASSERT_EQ(post(a, IBV_WR_SEND, 9), 0);
+    ASSERT_EQ(modify(a, IBV_QPS_RESET), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(50)));
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));
+}
+
+TEST_F(Wired, ManyByManyThreads) {
+    constexpr std::size_t kThreads = 8, kEach = 8;
+    std::vector<QpPtr> a, b;
+    for (std::size_t i = 0; i < kThreads * kEach; ++i) {
+        a.push_back(make_qp(cq_.get()));
+        b.push_back(make_qp(cq_.get()));
+        ASSERT_TRUE(a.back() && b.back());
+    }
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+            for (std::size_t i = t * kEach; i < (t + 1) * kEach; ++i) {
+                wire(a[i], b[i]->qp_num);
+                wire(b[kThreads * kEach - 1 - i], a[kThreads * kEach - 1 - i]->qp_num);
+                EXPECT_EQ(receive(a[i], 1), 0);
+            }
+        });
+    }
+    for (std::thread& thread : threads)
+        thread.join();
+    for (const QpPtr& qp : b)
+        EXPECT_EQ(post(qp, IBV_WR_SEND, 2), 0);
+    for (std::size_t i = 0; i < 2 * kThreads * kEach; ++i)
+        ASSERT_EQ(next().status, IBV_WC_SUCCESS);
+}
+
+// A number can be guessed or seen; whoever is not the peer gets nothing, and disturbs nobody.
+TEST_F(Wired, StrangersAreRefused) {
+    QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    if (a->qp_num > b->qp_num) std::swap(a, b);  // a connects
+    ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    const auto ask = [&](std::uint32_t caller, std::uint32_t called, char version) {
+        std::string request = "MPA ID Req Frame";
+        std::string said("SWQP", 4);
+        said += version;
+        said.append(3, '\0');
+        for (const std::uint32_t qpn : {caller, called}) {
+            said.append(reinterpret_cast<const char*>(gid_.raw), 16);
+            const std::uint32_t wire_order = htonl(qpn);
+            said.append(reinterpret_cast<const char*>(&wire_order), 4);
+        }
+        request += {'\x00', '\x01', '\x00', static_cast<char>(said.size())};
+        request += said;
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_in to{};
+        to.sin_family = AF_INET;
+        to.sin_port = htons(static_cast<std::uint16_t>(b->qp_num >> 8));
+        std::memcpy(&to.sin_addr, gid_.raw + 12, 4);
+        EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+        EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+        std::array<char, 20> reply{};
+        const ssize_t got = recv(fd, reply.data(), reply.size(), MSG_WAITALL);
+        close(fd);
+        return got == 20 && (reply[16] & 0x20) != 0;  // R: rejected
+    };
+    EXPECT_TRUE(ask(a->qp_num ^ 1, b->qp_num, 1)) << "not the number that b is wired to";
+    EXPECT_TRUE(ask(a->qp_num, b->qp_num ^ 1, 1)) << "no such QP, or one that is not wired";
+    EXPECT_TRUE(ask(a->qp_num, b->qp_num, 0)) << "no such version";
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    EXPECT_TRUE(ask(a->qp_num, b->qp_num, 1)) << "it has its peer";
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));
+}
+
+// QPs of rdma_cm and wired ones in one process, on one CQ.
+class WiredBesideRdmaCm : public DataPairTest {};
+
+TEST_F(WiredBesideRdmaCm, OnOneCq) {
+    ibv_cq* cq = client_.send_cq;
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq;
+    init.qp_type = IBV_QPT_RC;
+    init.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    const QpPtr qp(ibv_create_qp(pd(), &init));
+    ASSERT_TRUE(qp);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, kInitMask), 0);
+    attr.qp_state = IBV_QPS_RTR;
+    attr.dest_qp_num = qp->qp_num;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.sgid_index = 1;
+    ASSERT_EQ(ibv_query_gid(qp->context, 1, 1, &attr.ah_attr.grh.dgid), 0);
+    ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, kRtrMask), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, kRtsMask), 0);
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+    ASSERT_EQ(ibv_post_send(client_.qp(), &wr, &bad), 0);
+    std::array<std::uint32_t, 2> from{};
+    for (std::uint32_t& qpn : from) {
+        const ibv_wc wc = next(cq);
+        EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+        qpn = wc.qp_num;
+    }
+    EXPECT_NE(from[0], from[1]);
+}
+
+}  // namespace
+}  // namespace swrnic::test
