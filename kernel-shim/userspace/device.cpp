@@ -75,17 +75,19 @@ bool usable_mac(const ifaddrs& entry, sockaddr_ll& link) {
     return link.sll_halen == 6 && std::any_of(link.sll_addr, link.sll_addr + 6, [](auto octet) { return octet != 0; });
 }
 
-GidEntry mac_gid(const Interfaces& interfaces) {
-    GidEntry entry{{}, "lo"};
+GidEntry link_local_gid(const Interfaces& interfaces) {
+    GidEntry entry{{0xfe, 0x80}, "lo"};
     for (const ifaddrs* it = interfaces.first; it != nullptr; it = it->ifa_next) {
         sockaddr_ll link{};
         if (!usable_mac(*it, link)) continue;
-        std::copy_n(link.sll_addr, 6, entry.gid.begin());
+        const auto* mac = link.sll_addr;
+        entry.gid = {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<std::uint8_t>(mac[0] ^ 2),
+                     mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};  // RFC 4291 appendix A
         entry.netdev = it->ifa_name;
         return entry;
     }
-    const std::uint64_t guid = node_guid_be();  // only lo is up: a private address
-    std::memcpy(entry.gid.data(), &guid, 6);
+    const std::uint64_t guid = node_guid_be();  // only lo is up: an identifier of its own
+    std::memcpy(entry.gid.data() + 8, &guid, sizeof(guid));
     return entry;
 }
 
@@ -107,8 +109,22 @@ Gid address_gid(const sockaddr& address) {
 void append(std::vector<GidEntry>& table, const Interfaces& interfaces, int family, bool want_loopback) {
     for (const ifaddrs* it = interfaces.first; it != nullptr && table.size() < SWR_MAX_GIDS; it = it->ifa_next) {
         if (!up(*it) || it->ifa_addr->sa_family != family || loopback(*it) != want_loopback) continue;
-        table.push_back({address_gid(*it->ifa_addr), it->ifa_name});
+        const Gid gid = address_gid(*it->ifa_addr);
+        const bool there = std::any_of(table.begin(), table.end(), [&](const auto& entry) { return entry.gid == gid; });
+        if (!there) table.push_back({gid, it->ifa_name});
     }
+}
+
+bool names_this_host(const Interfaces& interfaces) {
+    for (const ifaddrs* it = interfaces.first; it != nullptr; it = it->ifa_next) {
+        if (!up(*it) || loopback(*it)) continue;
+        if (it->ifa_addr->sa_family == AF_INET) return true;
+        if (it->ifa_addr->sa_family != AF_INET6) continue;
+        sockaddr_in6 v6;
+        std::memcpy(&v6, it->ifa_addr, sizeof(v6));
+        if (!IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) return true;
+    }
+    return false;
 }
 
 }  // namespace
@@ -126,27 +142,13 @@ std::uint64_t node_guid_be() {
 std::vector<GidEntry> gid_table() {
     const Interfaces interfaces;
     std::vector<GidEntry> table;
-    table.push_back(mac_gid(interfaces));
-    for (const bool want_loopback : {false, true}) {
-        append(table, interfaces, AF_INET, want_loopback);
-        append(table, interfaces, AF_INET6, want_loopback);
+    table.push_back(link_local_gid(interfaces));
+    const bool with_loopback = !names_this_host(interfaces);
+    for (const int family : {AF_INET, AF_INET6}) {
+        append(table, interfaces, family, false);
+        if (with_loopback) append(table, interfaces, family, true);
     }
     return table;
-}
-
-Address address_of(const Gid& gid, const std::string& netdev) {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    std::memcpy(&v6.sin6_addr, gid.data(), gid.size());
-    if (IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6.sin6_addr)) return {};
-    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-        sockaddr_in v4{};
-        v4.sin_family = AF_INET;
-        std::memcpy(&v4.sin_addr, gid.data() + 12, 4);
-        return Address::from(&v4, sizeof(v4));
-    }
-    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) v6.sin6_scope_id = if_nametoindex(netdev.c_str());
-    return Address::from(&v6, sizeof(v6));
 }
 
 Gid port_gid(Locked&) {
@@ -161,16 +163,7 @@ Gid port_gid(Locked&) {
 }
 
 bool has_network_address() {
-    const Interfaces interfaces;
-    for (const ifaddrs* it = interfaces.first; it != nullptr; it = it->ifa_next) {
-        if (!up(*it) || loopback(*it)) continue;
-        if (it->ifa_addr->sa_family == AF_INET) return true;
-        if (it->ifa_addr->sa_family != AF_INET6) continue;
-        sockaddr_in6 v6;
-        std::memcpy(&v6, it->ifa_addr, sizeof(v6));
-        if (!IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) return true;
-    }
-    return false;
+    return names_this_host(Interfaces{});
 }
 
 std::uint8_t active_mtu() {

@@ -2,7 +2,6 @@
 // The one device: identity and port, as sysfs, uverbs and rdma_cm all show them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,8 +12,6 @@ namespace swrnic::shim {
 
 class Locked;
 
-using Gid = std::array<std::uint8_t, 16>;
-
 struct GidEntry {
     Gid gid;
     std::string netdev;
@@ -23,12 +20,10 @@ struct GidEntry {
 // Network byte order, as in every structure that carries it. Stable for a host and network namespace.
 std::uint64_t node_guid_be();
 
-// Entry 0 is MAC-style (VERBS-39: six octets and ten zeros; ibv_devinfo hides it, rdma_cm of older kernels needs it),
-// then every address of every interface that is up: IPv4-mapped before IPv6, loopback last. Read anew at each call.
+// As rxe's: entry 0 is the link-local address that the MAC of the first interface would have, whether or not it is
+// configured; then every address of every interface that is up, IPv4-mapped before IPv6. Loopback is there only while
+// nothing else names this host. No entry is empty, and none stands twice. Read anew at each call.
 std::vector<GidEntry> gid_table();
-
-// The address that a GID names, without a port; where a link-local one is looked for. Empty: it names none.
-Address address_of(const Gid& gid, const std::string& netdev);
 
 // The first of them, up to a second old: rdma_cm asks for it with every connection, and a look at the interfaces costs
 // eight system calls. The caller holds the lock.

@@ -4,11 +4,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fmt/core.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
+#include "device.h"
 #include "log.h"
 #include "real.h"
 
@@ -37,12 +41,6 @@ Address Address::local_of(int fd) {
 Address Address::any(int family) {
     Address address;
     address.u_.base.sa_family = static_cast<sa_family_t>(family);
-    return address;
-}
-
-Address Address::loopback() {
-    Address address = any(AF_INET);
-    address.u_.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return address;
 }
 
@@ -107,6 +105,50 @@ swrnic_address Address::for_abi() const {
         std::memcpy(out.octets, u_.v6.sin6_addr.s6_addr, sizeof(out.octets));
     }
     return out;
+}
+
+namespace {
+
+bool is_v4(const Gid& gid) {
+    in6_addr address;
+    std::memcpy(&address, gid.data(), gid.size());
+    return IN6_IS_ADDR_V4MAPPED(&address);
+}
+
+Address v4_address(in_addr_t number) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = number;
+    return Address::from(&v4, sizeof(v4));
+}
+
+Address v4_of(const Gid& gid) {
+    in_addr_t number;
+    std::memcpy(&number, gid.data() + 12, sizeof(number));
+    const bool one_host = number != INADDR_ANY && number != INADDR_BROADCAST && !IN_MULTICAST(ntohl(number));
+    return one_host ? v4_address(number) : Address{};
+}
+
+}  // namespace
+
+Address address_of(const Gid& gid, std::uint32_t interface_index) {
+    if (is_v4(gid)) return v4_of(gid);
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    std::memcpy(&v6.sin6_addr, gid.data(), gid.size());
+    if (IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6.sin6_addr)) return {};
+    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) {
+        const std::vector<GidEntry> table = gid_table();
+        if (gid == table.front().gid) {
+            const auto first =
+                std::find_if(table.begin(), table.end(), [](const auto& entry) { return is_v4(entry.gid); });
+            return first != table.end() ? v4_of(first->gid) : v4_address(htonl(INADDR_LOOPBACK));
+        }
+        const auto own = std::find_if(table.begin(), table.end(), [&](const auto& entry) { return entry.gid == gid; });
+        const std::string& netdev = (own != table.end() ? *own : table.front()).netdev;
+        v6.sin6_scope_id = interface_index != 0 ? interface_index : if_nametoindex(netdev.c_str());
+    }
+    return Address::from(&v6, sizeof(v6));
 }
 
 bool on_same_host(const Address& local, const Address& peer) {

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -22,7 +23,6 @@ class Address {
     static Address from(const void* sockaddr_bytes, std::size_t size);
     static Address local_of(int fd);
     static Address any(int family);
-    static Address loopback();  // IPv4
 
     int family() const { return u_.base.sa_family; }
     bool empty() const { return family() == AF_UNSPEC; }
@@ -45,6 +45,13 @@ class Address {
         sockaddr_in6 v6;
     } u_{};
 };
+
+using Gid = std::array<std::uint8_t, 16>;
+
+// The address that a GID names, without a port; empty: none that one could connect to. A link-local one is taken to be
+// at the interface with this index (0: the device's own). The first entry of the device's table is made from a MAC and
+// need not be anybody's address: it becomes this host's first IPv4 address.
+Address address_of(const Gid& gid, std::uint32_t interface_index = 0);
 
 // Whether a stream between the two never leaves this host.
 bool on_same_host(const Address& local, const Address& peer);

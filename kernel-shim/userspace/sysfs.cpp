@@ -69,7 +69,7 @@ void add_port(TreeBuilder& build, const std::string& device, const std::vector<G
     for (std::size_t i = 0; i < gids.size(); ++i) {
         const std::string index = std::to_string(i);
         build.file(port + "/gids", index, gid_text(gids[i].gid));
-        build.file(port + "/gid_attrs/types", index, "IB/RoCE v1");  // what a kernel says of every iWARP GID
+        build.file(port + "/gid_attrs/types", index, "RoCE v2");  // what names addresses
         build.file(port + "/gid_attrs/ndevs", index, gids[i].netdev);
     }
 }

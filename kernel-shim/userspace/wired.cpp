@@ -2,6 +2,7 @@
 #include "wired.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 
 #include <algorithm>
@@ -64,13 +65,13 @@ int Wired::wire(Locked& locked, Qp& qp, const ib_uverbs_qp_dest& to, std::uint32
     const std::shared_ptr<Wired> wired(new Wired);
     wired->here_ = end_of(gids[to.sgid_index].gid.data(), qp.qpn);
     wired->there_ = end_of(to.dgid, dest_qpn);
-    // The device's own GID is made from a MAC: within the host any address will do, and another host's is not to be
-    // found.
-    wired->peer_has_no_address_ = peer_gid == gids.front().gid;
-    wired->peer_ = wired->peer_has_no_address_ ? Address::loopback() : address_of(peer_gid, gids[to.sgid_index].netdev);
+    const std::uint32_t interface = if_nametoindex(gids[to.sgid_index].netdev.c_str());
+    // The table's first is made from a MAC, and need not be an address: within the host any will do.
+    wired->peer_is_any_here_ = peer_gid == gids.front().gid;
+    wired->peer_ = address_of(peer_gid, interface);
     if (wired->peer_.empty()) return -EINVAL;
     Address from;
-    if (to.sgid_index != 0) from = address_of(gids[to.sgid_index].gid, gids[to.sgid_index].netdev);
+    if (to.sgid_index != 0) from = address_of(gids[to.sgid_index].gid, interface);
     if (from.family() != wired->peer_.family()) from = Address();
     if (find_source(from, wired->peer_, wired->local_) != 0) return -EINVAL;
     wired->peer_.set_port(swrnic_qpn_port(dest_qpn));
@@ -145,7 +146,7 @@ void Wired::try_again(Locked& locked) {
 bool Wired::awaits(const swrnic_wired_end& caller, const swrnic_wired_end& called,
                    const StartupListener::Request& request) const {
     if (key_ != 0 || has_stream_ || calls() || !same_end(caller, there_) || !same_end(called, here_)) return false;
-    return peer_has_no_address_ ? on_same_host(request.local, request.peer) : request.peer.same_host_part(peer_);
+    return peer_is_any_here_ ? on_same_host(request.local, request.peer) : request.peer.same_host_part(peer_);
 }
 
 void Wired::decide(Locked& locked, std::uint64_t key) {

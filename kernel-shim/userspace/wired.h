@@ -52,7 +52,7 @@ class Wired final : public StartupOwner, public std::enable_shared_from_this<Wir
 
     swrnic_wired_end here_{}, there_{};
     Address local_, peer_;                // local_ without a port, peer_ with the one that its number names
-    bool peer_has_no_address_ = false;    // its GID is the device's own, of this host
+    bool peer_is_any_here_ = false;       // its GID is this host's own, of no address
     std::uint64_t key_ = 0;               // of startup: what is under way, or the next try; 0: nothing
     bool has_stream_ = false;             // it has been handed over, and may have ended
     std::chrono::milliseconds pause_{0};  // before the next try

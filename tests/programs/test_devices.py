@@ -56,8 +56,9 @@ def case_devinfo(lab):
 def case_gids(lab):
     text = lab.start("ibv_devinfo", ["ibv_devinfo", "-v"]).succeed(20)
     found = gids(text)
-    # ibv_devinfo does not print a GID whose last eight octets are 0, such as the first of an iWARP device.
-    expect(number(text, "gid_tbl_len") > len([i for i in found if i > 0]), "the GID table has no first entry")
+    expect(sorted(found) == list(range(number(text, "gid_tbl_len"))), f"the GID table has holes: {sorted(found)}")
+    expect(found[0].is_link_local, f"the first GID is {found[0]}")
+    expect(text.count("RoCE v2") == len(found), "a GID is not of type RoCE v2")
     others = [gid for index, gid in found.items() if index > 0]
     expect(others, f"no IP-based GID beside the first: {found}")
     expect(len(set(found.values())) == len(found), f"a GID is there twice: {found}")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs that wire their QPs themselves, as people type them: perftest without -R, and the pingpongs."""
+import ipaddress
 import re
 
 import lib
@@ -75,20 +76,20 @@ def case_durations(lab):
 
 def gids(lab, side):
     shown = lab.start("devinfo", ["ibv_devinfo", "-v"], side).succeed(20 * lab.slow)
-    return {int(index): gid for index, gid in re.findall(r"GID\[ *(\d+)\]:\s+([0-9a-f:]+)", shown)}
+    return {int(index): ipaddress.IPv6Address(gid) for index, gid in re.findall(r"GID\[ *(\d+)\]:\s+([0-9a-f:.]+)", shown)}
 
 
 def reaches(lab, gid):
     """Across a cable what is of one host alone does not: loopback, and what is made from a MAC."""
-    loopback = gid.endswith(("ffff:7f00:0001", "0000:0000:0000:0001"))
-    return lab.place == "lo" or (not loopback and not gid.startswith("fe80"))
+    is_loopback = gid.is_loopback or (gid.ipv4_mapped is not None and gid.ipv4_mapped.is_loopback)
+    return lab.place == "lo" or not (is_loopback or gid.is_link_local)
 
 
 def case_gids(lab):
     """Each GID that both sides have, IPv4 and IPv6."""
     server, client = gids(lab, "server"), gids(lab, "client")
     usable = [i for i in server if i in client and reaches(lab, server[i]) and reaches(lab, client[i])]
-    expect(any(server[i].startswith("0000:0000:0000:0000:0000:ffff") for i in usable), f"no IPv4 GID: {server}")
+    expect(any(server[i].ipv4_mapped for i in usable), f"no IPv4 GID: {server}")
     for index in usable:
         text = perftest(lab, "ib_write_bw", "-x", index, "-n", 200)
         expect(f"GID index       : {index}" in text, f"perftest did not use GID {index}")
@@ -105,7 +106,7 @@ def pingpong(lab, *command):
 
 def case_pingpong(lab):
     # The first GID of an IPv4 address.
-    index = next(i for i, gid in sorted(gids(lab, "server").items()) if gid.startswith("0000:0000:0000:0000:0000:ffff"))
+    index = next(i for i, gid in sorted(gids(lab, "server").items()) if gid.ipv4_mapped)
     for program in ("ibv_rc_pingpong", "ibv_srq_pingpong"):
         for options in ((), ("-e",), ("-s", 65536)):
             pingpong(lab, program, "-g", index, *options)
