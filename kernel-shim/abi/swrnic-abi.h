@@ -96,8 +96,8 @@ struct swrnic_create_qp_req {
 };
 
 /*
- * The number of the QP comes back in the common response (qpn). It cannot be guessed, has 24 bits, and is never 0 or 1. The userspace
- * shim's name a TCP port (swrnic_wiring.h).
+ * The number of the QP comes back in the common response (qpn). It cannot be guessed, has 24 bits, and is never 0 or 1. The
+ * userspace shim's name a TCP port (swrnic_wiring.h).
  */
 
 struct swrnic_reg_mr_req {

@@ -18,7 +18,7 @@ def ended(process, seconds, tool):
     text = process.text()
     leaks = tool == "ib_send_bw" and code == 1 and LEAK in text
     expect(code == 0 or leaks, f"{process.name} ended with status {code}")
-    return text
+    return text.replace(LEAK, f"\n{LEAK}")  # it follows the figures in their line
 
 
 def perftest(lab, tool, *options, settings=None, address=None):
