@@ -51,16 +51,17 @@ void Engine::Impl::note_backoff(DrivenQp& qp, const RxGuard&, std::size_t octets
         qp.backoff_until.store({}, std::memory_order_relaxed);
         return;
     }
-    const Cycles now = cycles();
+    const Cycles now = counter_.now();
     const Cycles before = now - qp.streamed_at;
-    Cycles backoff = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
+    Cycles backoff = counter_.rate().cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
     if (stream) {
         // Many that are little come at once, when their sender flushes, and again after as long.
-        const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;
-        backoff = std::max(backoff, flushed ? std::clamp(before / 4 * 3, kBulkBackoff, kLongestBackoff) : kBulkBackoff);
+        const bool flushed = octets < kBulkOctets && before < times_.stream_goes_on;
+        backoff = std::max(backoff, flushed ? std::clamp(before / 4 * 3, times_.bulk_backoff, times_.longest_backoff)
+                                            : times_.bulk_backoff);
         qp.streamed_at = now;
-    } else if (before < kStreamGoesOn) {
-        backoff = std::max(backoff, kEarlyBackoff);
+    } else if (before < times_.stream_goes_on) {
+        backoff = std::max(backoff, times_.early_backoff);
     }
     qp.rx_tried_at.store(now, std::memory_order_relaxed);
     qp.backoff_until.store(now + backoff, std::memory_order_relaxed);

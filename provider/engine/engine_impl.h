@@ -18,11 +18,12 @@
 #include <thread>
 #include <unordered_map>
 
-#include "engine/cycles.h"
+#include "engine/cycle_counter.h"
 #include "engine/driven_qp.h"
 #include "engine/engine.h"
 #include "engine/placement.h"
 #include "engine/ready_queue.h"
+#include "engine/sched/times.h"
 #include "engine/sys.h"
 #include "engine/tcp_transport.h"
 #include "engine/tuning.h"
@@ -139,6 +140,9 @@ class Engine::Impl {
     void report();
     void want_report(Cycles now);
     void note_tcp_of_some();
+
+    const CycleCounter counter_ = CycleCounter::measured();
+    const Times times_{counter_.rate()};
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
     sys::Fd epoll_, kick_;

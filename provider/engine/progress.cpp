@@ -23,21 +23,21 @@ constexpr Cycles kNever{INT64_MAX};
 constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 // A burst's gaps count from the end of its flush, which takes longer than any of them.
-Cycles note_flush(DrivenQp& qp) {
-    const Cycles done = cycles();
+Cycles note_flush(DrivenQp& qp, Cycles done) {
     qp.posted_at.store(done, std::memory_order_relaxed);
     qp.flushed_at.store(done, std::memory_order_relaxed);
     return done;
 }
 
 // A poll before that leaves unread what may have come for the QP.
-Cycles next_receive_at(const DrivenQp& qp, bool flushes, Cycles now) {
+Cycles next_receive_at(const Times& times, const DrivenQp& qp, bool flushes, Cycles now) {
     const Cycles tried = qp.rx_tried_at.load(std::memory_order_relaxed);
-    if (flushes) return tried + kFlushGap;
+    if (flushes) return tried + times.flush_gap;
     // Its program waits for room, or for the peer to say that it may go on.
     const bool behind_burst = qp.burst.load(std::memory_order_relaxed) >= kLongBurst &&
-                              now - qp.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
-    return std::max(qp.backoff_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyBackoff : Cycles());
+                              now - qp.posted_at.load(std::memory_order_relaxed) < times.stream_goes_on;
+    return std::max(qp.backoff_until.load(std::memory_order_relaxed),
+                    behind_burst ? tried + times.early_backoff : Cycles());
 }
 
 timespec to_timespec(std::int64_t nanoseconds) {
@@ -67,15 +67,15 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     // Empty polls and req_notify calls: each ends all deferrals.
     const std::uint64_t epoch =
         empty_polls_.load(std::memory_order_relaxed) + arm_epoch_.load(std::memory_order_relaxed);
-    const Cycles now = cycles();
+    const Cycles now = counter_.now();
     const Cycles gap = now - qp.posted_at.load(std::memory_order_relaxed);
     const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
     const bool polled = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch;
-    const bool paused = before >= kLongBurst && !large ? gap > kLongBurstGap : polled || gap > kBurstGap;
+    const bool paused = before >= kLongBurst && !large ? gap > times_.long_burst_gap : polled || gap > times_.burst_gap;
     const std::uint32_t burst = paused ? 0 : before + 1;
     qp.burst.store(burst, std::memory_order_relaxed);
     qp.posted_at.store(now, std::memory_order_relaxed);
-    if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
+    if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= times_.gather &&
         posted - qp.flushed_octets.load(std::memory_order_relaxed) <= (large ? kDeferredLarge : kDeferredSmall)) {
         deferred_at_.store(now, std::memory_order_relaxed);
         schedule(qp, kToSend);
@@ -89,7 +89,7 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     Pass pass = passes.begin();
     drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kCork);
     deliver(pass);
-    want_report(note_flush(qp));
+    want_report(note_flush(qp, counter_.now()));
 }
 
 void Engine::Impl::receive_posted(DrivenQp& qp) {
@@ -126,11 +126,11 @@ void Engine::Impl::poll(std::uint64_t polls) {
     Pass pass = passes.begin();
     DrivenQp* hot = hot_.load(std::memory_order_acquire);
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
-    const Cycles now = cycles();
+    const Cycles now = counter_.now();
     const Cycles gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
-    const bool backs_off = hot != nullptr && now < next_receive_at(*hot, flushes, now);
-    if (backs_off && !flushes && gap == kLongestGap) return;  // nor have the others had news
+    const bool backs_off = hot != nullptr && now < next_receive_at(times_, *hot, flushes, now);
+    if (backs_off && !flushes && gap == times_.longest_gap) return;  // nor have the others had news
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !backs_off && (hot->ready || !flushes)) drive(*hot, pass);
     const Cycles since_asked = now - epoll_asked_at_.load(std::memory_order_relaxed);
@@ -139,7 +139,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         const bool others = take_events(events, count, hot, pass);
-        const Cycles next = others ? Cycles() : std::clamp(gap * 2, kShortestGap, kLongestGap);
+        const Cycles next = others ? Cycles() : std::clamp(gap * 2, times_.shortest_gap, times_.longest_gap);
         epoll_gap_.store(next, std::memory_order_relaxed);
         epoll_asked_at_.store(now, std::memory_order_relaxed);
     }
@@ -322,7 +322,7 @@ void Engine::Impl::report() {
     note_tcp_of_some();
     report_due_ = host.report();
     report_at_ = now + Clock::duration(kReportEvery).count();
-    report_wanted_.store(report_due_ ? kNever : cycles() + cycles_in(kReportEvery), std::memory_order_relaxed);
+    report_wanted_.store(report_due_ ? kNever : counter_.now() + times_.report_every, std::memory_order_relaxed);
 }
 
 // After a flush: a thread that sleeps for good must be told that there will be news.
@@ -362,7 +362,7 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
 
 // Its poster flushes a burst, or polls; the thread would only be in the way.
 bool Engine::Impl::is_inside_burst() const {
-    return (cycles() - deferred_at_.load(std::memory_order_relaxed)).is_within(kBurstGoesOn);
+    return (counter_.now() - deferred_at_.load(std::memory_order_relaxed)).is_within(times_.burst_goes_on);
 }
 
 // A poll that moves much takes its time.
@@ -390,9 +390,9 @@ bool Engine::Impl::look_for_poller() {
 bool Engine::Impl::wait(Events& events, int& count) {
     polled_meanwhile_ = false;
     if (look_for_poller()) return yield_to_poller();
-    const Cycles begin = cycles();
+    const Cycles begin = counter_.now();
     if (!options.gives_way || !waits_shortly_ || !busy_poll(events, count)) sleep(events, count);
-    waits_shortly_ = (cycles() - begin).is_within(kShortWait);
+    waits_shortly_ = (counter_.now() - begin).is_within(times_.short_wait);
     bool control = false;
     for (int i = 0; i < count; ++i) {
         const std::uint64_t about = events[static_cast<std::size_t>(i)].data.u64;
@@ -423,15 +423,15 @@ bool Engine::Impl::yield_to_poller() {
 
 // Looks for events without sleeping, while nobody else wants the processor; true if there is something to do.
 bool Engine::Impl::busy_poll(Events& events, int& count) {
-    const Cycles begin = cycles();
-    for (Cycles now = begin; now >= busy_polls_from_ && now - begin < kBusyPoll;) {
+    const Cycles begin = counter_.now();
+    for (Cycles now = begin; now >= busy_polls_from_ && now - begin < times_.busy_poll;) {
         if (!ready_.empty() || stop_) return true;
         count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         if (count > 0) return true;
-        const Cycles yielded_at = cycles();
+        const Cycles yielded_at = counter_.now();
         sched_yield();
-        now = cycles();
-        if (now - yielded_at > kLongYield) begin_cooldown(now);
+        now = counter_.now();
+        if (now - yielded_at > times_.long_yield) begin_cooldown(now);
     }
     count = 0;
     return false;
@@ -439,7 +439,7 @@ bool Engine::Impl::busy_poll(Events& events, int& count) {
 
 void Engine::Impl::begin_cooldown(Cycles now) {
     const bool again = now - busy_polls_from_ < cooldown_;
-    cooldown_ = again ? std::min(cooldown_ * 2, kLongestCooldown) : kCooldown;
+    cooldown_ = again ? std::min(cooldown_ * 2, times_.longest_cooldown) : times_.cooldown;
     busy_polls_from_ = now + cooldown_;
 }
 
@@ -491,7 +491,7 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
 
 void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     if (ready_.empty()) return;
-    const Cycles begin = cycles();
+    const Cycles begin = counter_.now();
     // No more than stand in it now: a QP with work left comes back behind the others.
     for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
         const auto [qp, reasons] = ready_.pop();
@@ -504,8 +504,8 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
         // Of a long burst alone, and not what was held before.
         const bool corks = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
         if (may_transmit(*qp)) drive_tx(*qp, pass, corks ? tail : Tx::Tail::kSend);
-        if (flushes) note_flush(*qp);
-        if (left > 1 && cycles() - begin > kLongTurn) break;
+        if (flushes) note_flush(*qp, counter_.now());
+        if (left > 1 && counter_.now() - begin > times_.long_turn) break;
     }
     if (!ready_.empty()) kick();
 }

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Each number that decides who drives a queue pair, and when. What a change of one was measured to give stands in
-// bench/history.
+// Each number that decides who drives a queue pair, and when: its value with its unit, why it is there, and what
+// defends it. "2026-11-23" and the like are the measurement of that day in bench/history; those were taken while three
+// cycles were taken for a nanosecond, on processors whose counter makes 2.4, so that what was a time then lasts a fifth
+// less now.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/cycles.h"
-
 namespace swrnic::engine::tuning {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
 
 // ---- bursts of posts: flush, gather, cork ----
 
 // Posts that follow one another faster than this, without a poll in between, are a burst.
-inline constexpr Cycles kBurstGap = cycles_in(2us);
+inline constexpr nanoseconds kBurstGap = 2us;
 // So many posts make a long burst: a program that keeps its queue full, and polls only for room. What it posts within
 // the gap behind such a poll belongs to the burst still; flushed alone, small FPDUs would cost as much as full packets.
 inline constexpr std::uint32_t kLongBurst = 16;
-inline constexpr Cycles kLongBurstGap = cycles_in(20us);
+inline constexpr nanoseconds kLongBurstGap = 20us;
 // A burst's poster flushes this often itself.
-inline constexpr Cycles kGather = cycles_in(40us);
+inline constexpr nanoseconds kGather = 40us;
 // The time between two deferrals of one burst at most, the flush between them included.
-inline constexpr Cycles kBurstGoesOn = cycles_in(200us);
+inline constexpr nanoseconds kBurstGoesOn = 200us;
 // So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
 // alone waits for nobody.
 inline constexpr std::uint32_t kFlushedPosts = 1;
@@ -39,23 +40,23 @@ inline constexpr std::uint64_t kDeferredLarge = 256 * 1024;
 inline constexpr std::size_t kBulkOctets = 16 * 1024;
 inline constexpr std::uint64_t kBulkFpdus = 16;
 // After a turn of a stream polls leave it alone for the one, or up to the other where its sender flushes so seldom.
-inline constexpr Cycles kBulkBackoff = cycles_in(8us);
-inline constexpr Cycles kLongestBackoff = cycles_in(24us);
+inline constexpr nanoseconds kBulkBackoff = 8us;
+inline constexpr nanoseconds kLongestBackoff = 24us;
 // Between two receive calls while a stream comes in, and behind a long burst of the program's own; no longer than so
 // long after the last of either.
-inline constexpr Cycles kEarlyBackoff = cycles_in(4us);
-inline constexpr Cycles kStreamGoesOn = cycles_in(1ms);
+inline constexpr nanoseconds kEarlyBackoff = 4us;
+inline constexpr nanoseconds kStreamGoesOn = 1ms;
 // Octets that no stream brings in a nanosecond: how soon the rest of a large FPDU can be there.
 inline constexpr std::size_t kMostInNs = 8;
 // A poll that flushes tries its stream this often: its program has something to do, and does not wait for what comes.
-inline constexpr Cycles kFlushGap = cycles_in(20us);
+inline constexpr nanoseconds kFlushGap = 20us;
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so long when they had none.
-inline constexpr Cycles kShortestGap = cycles_in(1us);
-inline constexpr Cycles kLongestGap = cycles_in(80us);
+inline constexpr nanoseconds kShortestGap = 1us;
+inline constexpr nanoseconds kLongestGap = 80us;
 // QPs get their turns for so long, so that a poll of many which move much ends, and brings completions, before its
 // program is taken for one that has lost its processor.
-inline constexpr Cycles kLongTurn = cycles_in(100us);
+inline constexpr nanoseconds kLongTurn = 100us;
 inline constexpr std::size_t kReadyBudget = 64;  // QPs
 inline constexpr int kRxBudget = 16;             // steps of one side before other QPs get their turn
 inline constexpr int kTxBudget = 16;
@@ -66,7 +67,7 @@ inline constexpr int kTxBudget = 16;
 // served. Each look takes a processor from the poller, so a poller that goes on is looked after less and less: not
 // before it has polled as long again, or the longest time (so many times the first). A poster of bursts that does not
 // poll gets the shortest time each time: what its peer sends is received by the thread alone.
-inline constexpr std::chrono::microseconds kYield = 150us;
+inline constexpr nanoseconds kYield = 150us;
 inline constexpr std::uint32_t kLongestYield = 32;
 // So many empty polls in that time make a poller.
 inline constexpr std::uint64_t kPollerPolls = 4;
@@ -77,11 +78,11 @@ inline constexpr std::uint32_t kLooksInside = 4;
 // has work for it, and would be run again only when the scheduler takes it from him: then the thread sleeps at once,
 // for a cooldown, since who sleeps is run when he is woken. A host that took the processor away looks the same, so the
 // cooldown is short at first, and longer while it happens again soon.
-inline constexpr Cycles kShortWait = cycles_in(200us);
-inline constexpr Cycles kBusyPoll = cycles_in(100us);
-inline constexpr Cycles kLongYield = cycles_in(100us);
-inline constexpr Cycles kCooldown = cycles_in(2ms);
-inline constexpr Cycles kLongestCooldown = kCooldown * 64;
+inline constexpr nanoseconds kShortWait = 200us;
+inline constexpr nanoseconds kBusyPoll = 100us;
+inline constexpr nanoseconds kLongYield = 100us;
+inline constexpr nanoseconds kCooldown = 2ms;
+inline constexpr nanoseconds kLongestCooldown = 64 * kCooldown;
 // Turns in a row on its poster's processor, before the thread leaves it. To leave takes as long as some messages; where
 // it does not last, it is seldom tried.
 inline constexpr std::uint32_t kTogether = 32;
