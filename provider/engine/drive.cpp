@@ -47,7 +47,7 @@ void Engine::Impl::note_backoff(DrivenQp& qp, const RxGuard&, std::size_t octets
     if (!stream && octets != 0) qp.streamed_at = {};
     // Messages are answered one by one: there is nothing to back off for, and reading the time would be a good part of
     // an empty poll. When was tried last matters behind a burst alone.
-    if (!stream && large_left == 0 && qp.streamed_at == Cycles() && qp.burst.load(std::memory_order_relaxed) == 0) {
+    if (!stream && large_left == 0 && qp.streamed_at == Cycles() && qp.sends.state() == SendGate::State::kFirst) {
         qp.backoff_until.store({}, std::memory_order_relaxed);
         return;
     }

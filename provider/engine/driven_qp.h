@@ -9,7 +9,7 @@
 #include <memory_resource>
 
 #include "engine/core/qp.h"
-#include "engine/cycles.h"
+#include "engine/sched/send_gate.h"
 #include "populated_pool.h"
 
 namespace swrnic::engine {
@@ -56,12 +56,7 @@ struct DrivenQp final : Qp {
     std::atomic<bool> tx_blocked{false};  // the socket is full: EPOLLOUT will tell
     std::atomic<bool> fin_sent{false};
     std::atomic<bool> sending_broke{false};  // what came in before is still received, until must_end_by
-    // The deferral of small sends (progress.cpp).
-    std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell
-    std::atomic<std::uint64_t> flushed_octets{0};
-    std::atomic<std::uint64_t> flushed_in_epoch{~std::uint64_t{0}};
-    std::atomic<Cycles> flushed_at{}, posted_at{};
-    std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
+    SendGate sends;
 };
 
 // A QP goes back to the pool that it came from.

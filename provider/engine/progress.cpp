@@ -22,22 +22,12 @@ constexpr Cycles kNever{INT64_MAX};
 // What epoll tells of a stream from its beginning.
 constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
-// A burst's gaps count from the end of its flush, which takes longer than any of them.
-Cycles note_flush(DrivenQp& qp, Cycles done) {
-    qp.posted_at.store(done, std::memory_order_relaxed);
-    qp.flushed_at.store(done, std::memory_order_relaxed);
-    return done;
-}
-
 // A poll before that leaves unread what may have come for the QP.
 Cycles next_receive_at(const Times& times, const DrivenQp& qp, bool flushes, Cycles now) {
     const Cycles tried = qp.rx_tried_at.load(std::memory_order_relaxed);
     if (flushes) return tried + times.flush_gap;
-    // Its program waits for room, or for the peer to say that it may go on.
-    const bool behind_burst = qp.burst.load(std::memory_order_relaxed) >= kLongBurst &&
-                              now - qp.posted_at.load(std::memory_order_relaxed) < times.stream_goes_on;
     return std::max(qp.backoff_until.load(std::memory_order_relaxed),
-                    behind_burst ? tried + times.early_backoff : Cycles());
+                    qp.sends.waits_for_peer(times, now) ? tried + times.early_backoff : Cycles());
 }
 
 timespec to_timespec(std::int64_t nanoseconds) {
@@ -61,35 +51,25 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     // too.
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
     if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
-    const std::uint64_t posted = qp.posted_octets();
-    const bool large = posted - qp.rung_octets.load(std::memory_order_relaxed) > Tx::kCopy;
-    qp.rung_octets.store(posted, std::memory_order_relaxed);
+    const Cycles now = counter_.now();
     // Empty polls and req_notify calls: each ends all deferrals.
     const std::uint64_t epoch =
         empty_polls_.load(std::memory_order_relaxed) + arm_epoch_.load(std::memory_order_relaxed);
-    const Cycles now = counter_.now();
-    const Cycles gap = now - qp.posted_at.load(std::memory_order_relaxed);
-    const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
-    const bool polled = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch;
-    const bool paused = before >= kLongBurst && !large ? gap > times_.long_burst_gap : polled || gap > times_.burst_gap;
-    const std::uint32_t burst = paused ? 0 : before + 1;
-    qp.burst.store(burst, std::memory_order_relaxed);
-    qp.posted_at.store(now, std::memory_order_relaxed);
-    if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= times_.gather &&
-        posted - qp.flushed_octets.load(std::memory_order_relaxed) <= (large ? kDeferredLarge : kDeferredSmall)) {
+    const SendGate::Decision decision = qp.sends.on_post(times_, now, qp.posted_octets(), epoch);
+    if (decision == SendGate::Decision::kGather) {
         deferred_at_.store(now, std::memory_order_relaxed);
         schedule(qp, kToSend);
         return;
     }
-    qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
-    qp.flushed_octets.store(posted, std::memory_order_relaxed);
     // Written only if it is news: the thread reads it in each turn.
     if (const int here = sched_getcpu(); here != posted_on_.load(std::memory_order_relaxed))
         posted_on_.store(here, std::memory_order_relaxed);
     Pass pass = passes.begin();
-    drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kCork);
+    drive_tx(qp, pass, decision == SendGate::Decision::kCork ? Tx::Tail::kCork : Tx::Tail::kSend);
     deliver(pass);
-    want_report(note_flush(qp, counter_.now()));
+    const Cycles flushed_at = counter_.now();
+    qp.sends.on_flushed(flushed_at);
+    want_report(flushed_at);
 }
 
 void Engine::Impl::receive_posted(DrivenQp& qp) {
@@ -499,12 +479,11 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
         // What has come is what somebody waits for.
         const bool wakes = qp->rx_due && drive_rx(*qp, pass);
         if ((reasons & kToSend) == 0 && !wakes && !qp->has_fault()) continue;
-        const std::uint64_t posted = qp->posted_octets();
-        const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
+        const bool flushes = qp->sends.take_gathered(qp->posted_octets());
         // Of a long burst alone, and not what was held before.
-        const bool corks = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
+        const bool corks = flushes && qp->sends.state() == SendGate::State::kLong;
         if (may_transmit(*qp)) drive_tx(*qp, pass, corks ? tail : Tx::Tail::kSend);
-        if (flushes) note_flush(*qp, counter_.now());
+        if (flushes) qp->sends.on_flushed(counter_.now());
         if (left > 1 && counter_.now() - begin > times_.long_turn) break;
     }
     if (!ready_.empty()) kick();

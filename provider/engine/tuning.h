@@ -26,9 +26,6 @@ inline constexpr nanoseconds kLongBurstGap = 20us;
 inline constexpr nanoseconds kGather = 40us;
 // The time between two deferrals of one burst at most, the flush between them included.
 inline constexpr nanoseconds kBurstGoesOn = 200us;
-// So many posts of a burst after the first flush in their caller: a program that writes, sends and then looks at memory
-// alone waits for nobody.
-inline constexpr std::uint32_t kFlushedPosts = 1;
 // Octets that may wait for somebody else to flush them, where payloads are copied and where each is a slice of its own.
 // The kernel copies faster in few large sends than in many small ones.
 inline constexpr std::uint64_t kDeferredSmall = 500 * 1024;
