@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/cycle_counter.h"
 
+#include <chrono>
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 
 namespace swrnic::engine {
 
+using Clock = std::chrono::steady_clock;
+
+Cycles CycleCounter::now_otherwise() const {
+    if (told_ != nullptr) return told_->load();
+    return Cycles(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
+}
+
 #ifdef __x86_64__
 
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kMeasuredFor = 200us;
 constexpr std::int64_t kLeastPerMillisecond = 1'000;  // one that goes slower tells too little, or stands
@@ -57,7 +64,8 @@ CycleCounter CycleCounter::measured() {
     while (end.time - begin.time < kMeasuredFor);
     const std::chrono::nanoseconds time = end.time - begin.time;
     const std::int64_t per_millisecond = (end.counter - begin.counter) * 1'000'000 / time.count();
-    return per_millisecond < kLeastPerMillisecond ? of_clock() : CycleCounter(true, CycleRate(per_millisecond));
+    return per_millisecond < kLeastPerMillisecond ? of_clock()
+                                                  : CycleCounter(nullptr, true, CycleRate(per_millisecond));
 }
 
 #else

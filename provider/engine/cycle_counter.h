@@ -3,7 +3,7 @@
 // since it waits until all before it has executed.
 #pragma once
 
-#include <chrono>
+#include <atomic>
 
 #include "engine/cycles.h"
 #ifdef __x86_64__
@@ -17,7 +17,9 @@ class CycleCounter {
     // Measures for a fifth of a millisecond how fast the processor's counter goes. Where its rate is not constant, or
     // there is none, it reads steady_clock.
     static CycleCounter measured();
-    static constexpr CycleCounter of_clock() { return {false, kCyclesAreNanoseconds}; }
+    static constexpr CycleCounter of_clock() { return {nullptr, false, kCyclesAreNanoseconds}; }
+    // For tests: it is what they say.
+    static constexpr CycleCounter of(const std::atomic<Cycles>& now, CycleRate rate) { return {&now, false, rate}; }
 
     CycleRate rate() const { return rate_; }
     Cycles now() const {
@@ -25,12 +27,15 @@ class CycleCounter {
         if (reads_tsc_) [[likely]]
             return Cycles(static_cast<std::int64_t>(__rdtsc()));
 #endif
-        return Cycles(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+        return now_otherwise();
     }
 
   private:
-    constexpr CycleCounter(bool reads_tsc, CycleRate rate) : reads_tsc_(reads_tsc), rate_(rate) {}
+    constexpr CycleCounter(const std::atomic<Cycles>* told, bool reads_tsc, CycleRate rate)
+        : told_(told), reads_tsc_(reads_tsc), rate_(rate) {}
+    [[gnu::cold]] Cycles now_otherwise() const;
 
+    const std::atomic<Cycles>* told_;
     bool reads_tsc_;
     CycleRate rate_;
 };

@@ -39,32 +39,10 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
     if (since != 0) count_stall(qp, now - since);
 }
 
-// A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
-// behind it. Polls back off between the turns of a stream, and while the rest of a large FPDU cannot have come.
 void Engine::Impl::note_backoff(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
-    const std::size_t large_left = qp.rx().large_left();
-    const bool stream = octets >= kBulkOctets || fpdus >= kBulkFpdus;
-    if (!stream && octets != 0) qp.streamed_at = {};
-    // Messages are answered one by one: there is nothing to back off for, and reading the time would be a good part of
-    // an empty poll. When was tried last matters behind a burst alone.
-    if (!stream && large_left == 0 && qp.streamed_at == Cycles() && qp.sends.state() == SendGate::State::kFirst) {
-        qp.backoff_until.store({}, std::memory_order_relaxed);
-        return;
-    }
-    const Cycles now = counter_.now();
-    const Cycles before = now - qp.streamed_at;
-    Cycles backoff = counter_.rate().cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
-    if (stream) {
-        // Many that are little come at once, when their sender flushes, and again after as long.
-        const bool flushed = octets < kBulkOctets && before < times_.stream_goes_on;
-        backoff = std::max(backoff, flushed ? std::clamp(before / 4 * 3, times_.bulk_backoff, times_.longest_backoff)
-                                            : times_.bulk_backoff);
-        qp.streamed_at = now;
-    } else if (before < times_.stream_goes_on) {
-        backoff = std::max(backoff, times_.early_backoff);
-    }
-    qp.rx_tried_at.store(now, std::memory_order_relaxed);
-    qp.backoff_until.store(now + backoff, std::memory_order_relaxed);
+    const PollGate::Turn turn{octets, fpdus, qp.rx().large_left()};
+    if (qp.polls.is_open_after(turn, qp.sends.state() != SendGate::State::kFirst)) return;
+    qp.polls.on_turn(times_, turn, counter_.now());
 }
 
 bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {

@@ -9,6 +9,7 @@
 #include <memory_resource>
 
 #include "engine/core/qp.h"
+#include "engine/sched/poll_gate.h"
 #include "engine/sched/send_gate.h"
 #include "populated_pool.h"
 
@@ -37,9 +38,7 @@ struct DrivenQp final : Qp {
 
     // Left by whoever has work for the side and leaves it to another, or finds its lock taken (Lock::take_or_flag).
     alignas(kCacheLine) std::atomic<bool> rx_due{false};
-    // Polls leave it alone until the one; those of a program that sends, for a time after the other.
-    std::atomic<Cycles> backoff_until{}, rx_tried_at{};
-    Cycles streamed_at;  // the last turn of a stream; 0: what comes in is none; under the RX lock
+    PollGate polls;
     // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
     std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock

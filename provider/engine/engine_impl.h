@@ -47,7 +47,8 @@ inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
 
 class Engine::Impl {
   public:
-    Impl(const EngineOptions& options, Host& host, int control_fd);
+    Impl(const EngineOptions& options, Host& host, int control_fd,
+         const CycleCounter& counter = CycleCounter::measured());
     ~Impl();
     bool usable() const { return epoll_.get() >= 0 && kick_.get() >= 0; }
 
@@ -141,7 +142,7 @@ class Engine::Impl {
     void want_report(Cycles now);
     void note_tcp_of_some();
 
-    const CycleCounter counter_ = CycleCounter::measured();
+    const CycleCounter counter_;
     const Times times_{counter_.rate()};
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
@@ -163,11 +164,10 @@ class Engine::Impl {
     // Written by callers.
     alignas(kCacheLine) std::atomic<std::uint64_t> empty_polls_{0};
     std::atomic<std::uint64_t> polls_done_{0};  // of these; the rest is under way
-    std::atomic<Cycles> epoll_asked_at_{};      // by a poll, for news of other QPs
-    std::atomic<Cycles> epoll_gap_{};           // until the next time
-    std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
-    std::atomic<Cycles> deferred_at_{};         // the last post that was left for somebody else to flush
-    std::atomic<int> posted_on_{-1};            // the processor of the last post that was flushed at once
+    NewsGate news_;
+    std::atomic<std::uint64_t> arm_epoch_{0};  // req_notify calls: somebody is about to sleep
+    std::atomic<Cycles> deferred_at_{};        // the last post that was left for somebody else to flush
+    std::atomic<int> posted_on_{-1};           // the processor of the last post that was flushed at once
     // By the thread.
     alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread yielded, and a poller did all there was to do
     std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look

@@ -22,14 +22,6 @@ constexpr Cycles kNever{INT64_MAX};
 // What epoll tells of a stream from its beginning.
 constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
-// A poll before that leaves unread what may have come for the QP.
-Cycles next_receive_at(const Times& times, const DrivenQp& qp, bool flushes, Cycles now) {
-    const Cycles tried = qp.rx_tried_at.load(std::memory_order_relaxed);
-    if (flushes) return tried + times.flush_gap;
-    return std::max(qp.backoff_until.load(std::memory_order_relaxed),
-                    qp.sends.waits_for_peer(times, now) ? tried + times.early_backoff : Cycles());
-}
-
 timespec to_timespec(std::int64_t nanoseconds) {
     return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
 }
@@ -107,21 +99,18 @@ void Engine::Impl::poll(std::uint64_t polls) {
     DrivenQp* hot = hot_.load(std::memory_order_acquire);
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
     const Cycles now = counter_.now();
-    const Cycles gap = epoll_gap_.load(std::memory_order_relaxed);
     const bool flushes = !ready_.empty();
-    const bool backs_off = hot != nullptr && now < next_receive_at(times_, *hot, flushes, now);
-    if (backs_off && !flushes && gap == times_.longest_gap) return;  // nor have the others had news
+    const bool backs_off =
+        hot != nullptr && now < hot->polls.next_look(times_, flushes, hot->sends.waits_for_peer(times_, now));
+    if (backs_off && !flushes && news_.state(times_) == NewsGate::State::kSilent) return;
+    const bool asks = hot == nullptr || news_.is_due(now);
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !backs_off && (hot->ready || !flushes)) drive(*hot, pass);
-    const Cycles since_asked = now - epoll_asked_at_.load(std::memory_order_relaxed);
-    if (hot == nullptr || gap == Cycles() || !since_asked.is_within(gap)) {
+    if (asks) {
         Events events;
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
-        const bool others = take_events(events, count, hot, pass);
-        const Cycles next = others ? Cycles() : std::clamp(gap * 2, times_.shortest_gap, times_.longest_gap);
-        epoll_gap_.store(next, std::memory_order_relaxed);
-        epoll_asked_at_.store(now, std::memory_order_relaxed);
+        news_.on_asked(times_, now, take_events(events, count, hot, pass));
     }
     run_ready(pass, Tx::Tail::kCork);
     deliver(pass);

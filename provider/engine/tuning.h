@@ -36,20 +36,18 @@ inline constexpr std::uint64_t kDeferredLarge = 256 * 1024;
 // A turn that brings either makes a stream of its QP, until one brings less.
 inline constexpr std::size_t kBulkOctets = 16 * 1024;
 inline constexpr std::uint64_t kBulkFpdus = 16;
-// After a turn of a stream polls leave it alone for the one, or up to the other where its sender flushes so seldom.
+// After a turn of a stream polls leave it alone for the one, or up to the other where its sender flushes so seldom. For
+// the rest of a large FPDU, which cannot have come yet, a part of the one: 64 KiB take it whole.
 inline constexpr nanoseconds kBulkBackoff = 8us;
 inline constexpr nanoseconds kLongestBackoff = 24us;
 // Between two receive calls while a stream comes in, and behind a long burst of the program's own; no longer than so
 // long after the last of either.
 inline constexpr nanoseconds kEarlyBackoff = 4us;
 inline constexpr nanoseconds kStreamGoesOn = 1ms;
-// Octets that no stream brings in a nanosecond: how soon the rest of a large FPDU can be there.
-inline constexpr std::size_t kMostInNs = 8;
 // A poll that flushes tries its stream this often: its program has something to do, and does not wait for what comes.
 inline constexpr nanoseconds kFlushGap = 20us;
 // A poll tries the QP that moved last, at the price of one receive call. It asks epoll for the others at once while
 // they have news, and after at most so long when they had none.
-inline constexpr nanoseconds kShortestGap = 1us;
 inline constexpr nanoseconds kLongestGap = 80us;
 // QPs get their turns for so long, so that a poll of many which move much ends, and brings completions, before its
 // program is taken for one that has lost its processor.

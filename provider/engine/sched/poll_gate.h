@@ -75,12 +75,14 @@ class NewsGate {
     }
     void on_asked(const Times& times, Cycles now, bool others) {
         const Cycles gap = gap_.load(std::memory_order_relaxed);
-        gap_.store(others ? Cycles() : std::clamp(gap * 2, times.shortest_gap, times.longest_gap),
+        gap_.store(others ? Cycles() : std::clamp(gap * 2, times.longest_gap / kFirst, times.longest_gap),
                    std::memory_order_relaxed);
         asked_at_.store(now, std::memory_order_relaxed);
     }
 
   private:
+    static constexpr std::int64_t kFirst = 64;  // of the longest gap the first is that part
+
     std::atomic<Cycles> asked_at_{};
     std::atomic<Cycles> gap_{};  // until the next time
 };

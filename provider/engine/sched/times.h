@@ -18,7 +18,6 @@ struct alignas(kCacheLine) Times {
           early_backoff(rate.cycles_in(tuning::kEarlyBackoff)),
           longest_gap(rate.cycles_in(tuning::kLongestGap)),
           long_turn(rate.cycles_in(tuning::kLongTurn)),
-          shortest_gap(rate.cycles_in(tuning::kShortestGap)),
           bulk_backoff(rate.cycles_in(tuning::kBulkBackoff)),
           longest_backoff(rate.cycles_in(tuning::kLongestBackoff)),
           burst_goes_on(rate.cycles_in(tuning::kBurstGoesOn)),
@@ -30,7 +29,7 @@ struct alignas(kCacheLine) Times {
           report_every(rate.cycles_in(tuning::kReportEvery)) {}
 
     Cycles burst_gap, long_burst_gap, gather, flush_gap, stream_goes_on, early_backoff, longest_gap, long_turn;
-    Cycles shortest_gap, bulk_backoff, longest_backoff;
+    Cycles bulk_backoff, longest_backoff;
     Cycles burst_goes_on, short_wait, busy_poll, long_yield, cooldown, longest_cooldown, report_every;
 };
 
