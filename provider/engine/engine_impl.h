@@ -23,6 +23,7 @@
 #include "engine/engine.h"
 #include "engine/placement.h"
 #include "engine/ready_queue.h"
+#include "engine/sched/thread_gate.h"
 #include "engine/sched/times.h"
 #include "engine/sys.h"
 #include "engine/tcp_transport.h"
@@ -125,13 +126,10 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
-    bool is_inside_burst() const;
-    bool is_inside_poll() const;
-    bool look_for_poller();
+    ThreadGate::Callers callers() const;
     bool wait(Events& events, int& count);
     bool yield_to_poller();
-    bool busy_poll(Events& events, int& count);
-    void begin_cooldown(Cycles now);
+    bool busy_poll(Cycles began, Events& events, int& count);
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known, Pass& pass);
     void drain_lingering(std::uint64_t id, Pass& pass);
@@ -170,13 +168,8 @@ class Engine::Impl {
     std::atomic<int> posted_on_{-1};           // the processor of the last post that was flushed at once
     // By the thread.
     alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread yielded, and a poller did all there was to do
-    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
-    std::uint32_t looks_inside_ = 0;                                // since a poll ended
-    std::uint32_t yields_for_ = 1;                                  // how long, in units of the shortest time
-    bool waits_shortly_ = false;                                    // the thread, the last time
+    ThreadGate gate_;
     Placement placement_;
-    Cycles cooldown_;         // how long it did not busy-poll, the last time
-    Cycles busy_polls_from_;  // it does not busy-poll before
 
     // Clock ticks. The thread comes back at report_at_ while reports have news.
     std::int64_t report_at_ = 0;

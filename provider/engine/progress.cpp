@@ -266,7 +266,7 @@ void Engine::Impl::run() {
         report();
         if (!options.gives_way) continue;
         const int here = sched_getcpu();
-        if (placement_.should_leave(here, posted_on_.load(std::memory_order_relaxed), seen_arms_))
+        if (placement_.should_leave(here, posted_on_.load(std::memory_order_relaxed), gate_.arms_seen()))
             leave_processor(here);
     }
 }
@@ -329,39 +329,22 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
     return earlier + tcp.retransmits;
 }
 
-// Its poster flushes a burst, or polls; the thread would only be in the way.
-bool Engine::Impl::is_inside_burst() const {
-    return (counter_.now() - deferred_at_.load(std::memory_order_relaxed)).is_within(times_.burst_goes_on);
-}
-
-// A poll that moves much takes its time.
-bool Engine::Impl::is_inside_poll() const {
-    return polls_done_.load(std::memory_order_relaxed) != empty_polls_.load(std::memory_order_relaxed);
-}
-
-bool Engine::Impl::look_for_poller() {
-    const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
+// How many polls have ended before how many began: read the other way, a poll that has just ended would be under way.
+ThreadGate::Callers Engine::Impl::callers() const {
+    const std::uint64_t polls_done = polls_done_.load(std::memory_order_relaxed);
     const std::uint64_t arms = arm_epoch_.load();
-    const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
-    // One that does not end for many looks may have lost its processor.
-    looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
-    const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
-    const bool goes_on = polls - seen_polls_ >= kPollerPolls * yields_for_ || (inside && looks_inside_ == 0);
-    const bool active = (goes_on || inside || is_inside_burst()) && arms == seen_arms_;
-    yields_for_ = active && goes_on ? std::min(yields_for_ * 2, kLongestYield) : 1;
-    seen_done_ = done;
-    seen_polls_ = polls;
-    seen_arms_ = arms;
-    return active;
+    return {polls_done, empty_polls_.load(std::memory_order_relaxed), arms,
+            deferred_at_.load(std::memory_order_relaxed)};
 }
 
 // Waits for something to do; true if the control descriptor is readable.
 bool Engine::Impl::wait(Events& events, int& count) {
     polled_meanwhile_ = false;
-    if (look_for_poller()) return yield_to_poller();
-    const Cycles begin = counter_.now();
-    if (!options.gives_way || !waits_shortly_ || !busy_poll(events, count)) sleep(events, count);
-    waits_shortly_ = (counter_.now() - begin).is_within(times_.short_wait);
+    const Cycles began = counter_.now();
+    const ThreadGate::State state = gate_.look(times_, callers(), began);
+    if (state == ThreadGate::State::kYield) return yield_to_poller();
+    if (state == ThreadGate::State::kSleep || !busy_poll(began, events, count)) sleep(events, count);
+    gate_.on_waited(times_, began, counter_.now());
     bool control = false;
     for (int i = 0; i < count; ++i) {
         const std::uint64_t about = events[static_cast<std::size_t>(i)].data.u64;
@@ -373,43 +356,33 @@ bool Engine::Impl::wait(Events& events, int& count) {
 
 // Leaves everything but control to a poller for a while; true if the control descriptor is readable.
 bool Engine::Impl::yield_to_poller() {
-    const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
     yields_ = true;
     std::int64_t left = std::max<std::int64_t>(next_deadline() - ticks(Clock::now()), 0);
     // seq_cst against arm-then-kick: either a req_notify since the look is seen here, or it sees that we yield
-    if (arm_epoch_.load() != seen_arms_) left = 0;
-    const std::chrono::nanoseconds longest = kYield * yields_for_;
+    if (arm_epoch_.load() != gate_.arms_seen()) left = 0;
     std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
-    timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
+    timespec timeout = to_timespec(std::min<std::int64_t>(left, gate_.yields_for().count()));
     syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
     yields_ = false;
     const bool kicked = fds[0].revents != 0;
     if (kicked) sys::drain_event(kick_.get());
-    polled_meanwhile_ = !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls ||
-                                    is_inside_poll() || is_inside_burst());
+    polled_meanwhile_ = gate_.is_driven_by(times_, callers(), counter_.now(), kicked);
     return (fds[1].revents & POLLIN) != 0;
 }
 
 // Looks for events without sleeping, while nobody else wants the processor; true if there is something to do.
-bool Engine::Impl::busy_poll(Events& events, int& count) {
-    const Cycles begin = counter_.now();
-    for (Cycles now = begin; now >= busy_polls_from_ && now - begin < times_.busy_poll;) {
+bool Engine::Impl::busy_poll(Cycles began, Events& events, int& count) {
+    for (Cycles now = began; gate_.keeps_looking(times_, began, now);) {
         if (!ready_.empty() || stop_) return true;
         count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         if (count > 0) return true;
         const Cycles yielded_at = counter_.now();
         sched_yield();
         now = counter_.now();
-        if (now - yielded_at > times_.long_yield) begin_cooldown(now);
+        gate_.on_run_again(times_, yielded_at, now);
     }
     count = 0;
     return false;
-}
-
-void Engine::Impl::begin_cooldown(Cycles now) {
-    const bool again = now - busy_polls_from_ < cooldown_;
-    cooldown_ = again ? std::min(cooldown_ * 2, times_.longest_cooldown) : times_.cooldown;
-    busy_polls_from_ = now + cooldown_;
 }
 
 void Engine::Impl::sleep(Events& events, int& count) {

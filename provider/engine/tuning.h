@@ -68,14 +68,12 @@ inline constexpr std::uint32_t kLongestYield = 32;
 inline constexpr std::uint64_t kPollerPolls = 4;
 // So many looks of the thread a poll may take: a bound as above, for a poller that was stopped inside.
 inline constexpr std::uint32_t kLooksInside = 4;
-// A thread whose last wait was short busy-polls for a while before it sleeps: to be woken costs a processor that halts
-// many times what a message does. It yields the processor between two looks; a yield that took long met somebody who
-// has work for it, and would be run again only when the scheduler takes it from him: then the thread sleeps at once,
-// for a cooldown, since who sleeps is run when he is woken. A host that took the processor away looks the same, so the
-// cooldown is short at first, and longer while it happens again soon.
-inline constexpr nanoseconds kShortWait = 200us;
+// A thread whose last wait was short, no longer than two busy-polls, busy-polls before it sleeps: to be woken costs a
+// processor that halts many times what a message does. It yields the processor between two looks; a yield that took
+// longer than a busy-poll met somebody who has work for it, and would be run again only when the scheduler takes it
+// from him: then the thread sleeps at once, for a cooldown, since who sleeps is run when he is woken. A host that took
+// the processor away looks the same, so the cooldown is short at first, and longer while it happens again soon.
 inline constexpr nanoseconds kBusyPoll = 100us;
-inline constexpr nanoseconds kLongYield = 100us;
 inline constexpr nanoseconds kCooldown = 2ms;
 inline constexpr nanoseconds kLongestCooldown = 64 * kCooldown;
 // Turns in a row on its poster's processor, before the thread leaves it. To leave takes as long as some messages; where

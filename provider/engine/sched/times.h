@@ -21,16 +21,14 @@ struct alignas(kCacheLine) Times {
           bulk_backoff(rate.cycles_in(tuning::kBulkBackoff)),
           longest_backoff(rate.cycles_in(tuning::kLongestBackoff)),
           burst_goes_on(rate.cycles_in(tuning::kBurstGoesOn)),
-          short_wait(rate.cycles_in(tuning::kShortWait)),
           busy_poll(rate.cycles_in(tuning::kBusyPoll)),
-          long_yield(rate.cycles_in(tuning::kLongYield)),
           cooldown(rate.cycles_in(tuning::kCooldown)),
           longest_cooldown(rate.cycles_in(tuning::kLongestCooldown)),
           report_every(rate.cycles_in(tuning::kReportEvery)) {}
 
     Cycles burst_gap, long_burst_gap, gather, flush_gap, stream_goes_on, early_backoff, longest_gap, long_turn;
     Cycles bulk_backoff, longest_backoff;
-    Cycles burst_goes_on, short_wait, busy_poll, long_yield, cooldown, longest_cooldown, report_every;
+    Cycles burst_goes_on, busy_poll, cooldown, longest_cooldown, report_every;
 };
 
 }  // namespace swrnic::engine
