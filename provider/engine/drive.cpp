@@ -56,7 +56,7 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         const std::uint64_t fpdus = qp.counters().get(Count::kRxFpdus);
         Rx::Status status = Rx::Status::kMoved;
         int steps = 0;
-        for (; steps < kRxBudget && status == Rx::Status::kMoved && qp.settle_receives(guard, pass); ++steps)
+        for (; steps < kTurnSteps && status == Rx::Status::kMoved && qp.settle_receives(guard, pass); ++steps)
             status = qp.receive(guard, pass);
         if (status == Rx::Status::kStalled && !qp.settle_receives(guard, pass)) status = Rx::Status::kMoved;
         // Under the RX lock: the stream cannot end, and unwatch() not run, before the flag is there to be cleared.
@@ -107,7 +107,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
             return;
         }
         Tx::Status status = Tx::Status::kMoved;
-        for (int i = 0; i < kTxBudget && status == Tx::Status::kMoved; ++i)
+        for (int i = 0; i < kTurnSteps && status == Tx::Status::kMoved; ++i)
             status = qp.transmit(guard, pass, tail);
         if (status == Tx::Status::kBlocked && static_cast<TcpTransport*>(qp.transport(guard))->note_blocked()) {
             ask_for_room(qp);

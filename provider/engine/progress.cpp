@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Who drives, and when: doorbells, polls, the background thread, timers. The rules stand over Engine::Impl.
+// Who drives, and when: doorbells, polls, the background thread, timers. What the gates (sched/) decide is
+// done here; the rules: docs/PROGRESS.md.
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -435,7 +436,7 @@ void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     if (ready_.empty()) return;
     const Cycles begin = counter_.now();
     // No more than stand in it now: a QP with work left comes back behind the others.
-    for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
+    for (std::size_t left = ready_.size(); left != 0; --left) {
         const auto [qp, reasons] = ready_.pop();
         if (qp == nullptr) return;
         // What has come is what somebody waits for.

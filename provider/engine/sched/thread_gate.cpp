@@ -8,20 +8,22 @@ namespace swrnic::engine {
 
 ThreadGate::State ThreadGate::look(const Times& times, const Callers& callers, Cycles now) {
     // One that does not end for many looks may have lost its processor.
-    looks_inside_ = callers.polls_done == seen_.polls_done ? looks_inside_ + 1 : 0;
+    looks_inside_ = callers.polls_done == seen_done_ ? looks_inside_ + 1 : 0;
     const bool inside = callers.are_inside_poll() && looks_inside_ < tuning::kLooksInside;
     const bool goes_on =
-        callers.polls - seen_.polls >= tuning::kPollerPolls * yields_for_ || (inside && looks_inside_ == 0);
-    const bool active = (goes_on || inside || callers.are_inside_burst(times, now)) && callers.arms == seen_.arms;
+        callers.polls - seen_polls_ >= tuning::kPollerPolls * yields_for_ || (inside && looks_inside_ == 0);
+    const bool active = (goes_on || inside || callers.are_inside_burst(times, now)) && callers.arms == seen_arms_;
     yields_for_ = active && goes_on ? std::min(yields_for_ * 2, tuning::kLongestYield) : 1;
-    seen_ = callers;
-    if (active) return state_ = State::kYield;
+    seen_done_ = callers.polls_done;
+    seen_polls_ = callers.polls;
+    seen_arms_ = callers.arms;
+    if (active) return State::kYield;
     const bool busy = gives_way_ && waits_shortly_ && now >= busy_polls_from_;
-    return state_ = busy ? State::kBusyPoll : State::kSleep;
+    return busy ? State::kBusyPoll : State::kSleep;
 }
 
 bool ThreadGate::is_driven_by(const Times& times, const Callers& callers, Cycles now, bool kicked) const {
-    return !kicked && (callers.polls - seen_.polls >= tuning::kPollerPolls || callers.are_inside_poll() ||
+    return !kicked && (callers.polls - seen_polls_ >= tuning::kPollerPolls || callers.are_inside_poll() ||
                        callers.are_inside_burst(times, now));
 }
 

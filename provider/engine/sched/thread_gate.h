@@ -34,10 +34,9 @@ class ThreadGate {
     // gives_way: to the program (EngineOptions); else it does not busy-poll.
     explicit ThreadGate(bool gives_way) : gives_way_(gives_way) {}
 
-    // Before each wait. The state stands until the next.
+    // Before each wait.
     State look(const Times& times, const Callers& callers, Cycles now);
-    State state() const { return state_; }
-    std::uint64_t arms_seen() const { return seen_.arms; }
+    std::uint64_t arms_seen() const { return seen_arms_; }
 
     // ---- kYield
     std::chrono::nanoseconds yields_for() const { return tuning::kYield * yields_for_; }
@@ -57,10 +56,10 @@ class ThreadGate {
     }
 
   private:
-    State state_ = State::kSleep;
     const bool gives_way_;
-    bool waits_shortly_ = false;      // the last time
-    Callers seen_{};                  // at the last look
+    bool waits_shortly_ = false;  // the last time
+    // At the last look.
+    std::uint64_t seen_done_ = 0, seen_polls_ = 0, seen_arms_ = 0;
     std::uint32_t looks_inside_ = 0;  // since a poll ended
     std::uint32_t yields_for_ = 1;    // in units of the shortest time
     Cycles cooldown_;                 // how long it did not busy-poll, the last time
