@@ -2,10 +2,8 @@
 // The inside of Engine: objects (engine.cpp), driving (drive.cpp), the background thread and the rules of progress
 // (progress.cpp).
 //
-// Progress: one way of driving a QP, three kinds of callers. A verbs call that posts flushes its own QP; an empty poll
-// of any CQ drives all QPs of the context; the background thread drives whatever nobody else does. All of them try
-// locks and never wait for one another; who finds a lock taken leaves a flag (rx_due, tx_due) that the holder sees
-// after unlocking.
+// Progress: one way of driving a QP, three kinds of callers: who posts, who polls, and the background thread, for
+// whatever nobody else drives. The rules: docs/PROGRESS.md.
 #pragma once
 
 #include <array>
