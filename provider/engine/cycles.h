@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The time for guesses: is this a burst, is it too early to look. Each post asks. Clock::now() takes three times as
-// long, since it waits until all before it has executed. Off by two, this only makes the guess a bad one; but it must
-// go on, since what waits for it to pass would wait for ever.
+// The time for guesses: is this a burst, is it too early to look. It mixes with no other time: a span of nanoseconds
+// becomes one of cycles by a CycleRate alone. Who reads it: cycle_counter.h.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#ifdef __x86_64__
-#include <x86intrin.h>
-#endif
 
 namespace swrnic::engine {
 
-// A point in the time of the processor's counter, or a span of it. It mixes with no other time: a span of nanoseconds
-// becomes one of these by cycles_in() alone.
+// A point in the time of the counter, or a span of it.
 class Cycles {
   public:
     constexpr Cycles() = default;
@@ -39,17 +34,19 @@ class Cycles {
     std::int64_t count_ = 0;
 };
 
-// About: the counter of most processors goes three times in a nanosecond.
-constexpr Cycles cycles_in(std::chrono::nanoseconds time) {
-    return Cycles(time.count() * 3);
-}
+class CycleRate {
+  public:
+    constexpr explicit CycleRate(std::int64_t per_millisecond) : per_millisecond_(per_millisecond) {}
+    constexpr std::int64_t per_millisecond() const { return per_millisecond_; }
+    // Of spans up to some minutes.
+    constexpr Cycles cycles_in(std::chrono::nanoseconds time) const {
+        return Cycles(time.count() * per_millisecond_ / 1'000'000);
+    }
 
-inline Cycles cycles() {
-#ifdef __x86_64__
-    return Cycles(static_cast<std::int64_t>(__rdtsc()));
-#else
-    return cycles_in(std::chrono::steady_clock::now().time_since_epoch());
-#endif
-}
+  private:
+    std::int64_t per_millisecond_;
+};
+
+inline constexpr CycleRate kCyclesAreNanoseconds{1'000'000};
 
 }  // namespace swrnic::engine

@@ -39,31 +39,10 @@ void Engine::Impl::note_stall(DrivenQp& qp, const RxGuard&, bool stalled) {
     if (since != 0) count_stall(qp, now - since);
 }
 
-// A receive call that comes too early is not free: it takes the socket's lock, and the sender's acknowledgements wait
-// behind it. Polls back off between the turns of a stream, and while the rest of a large FPDU cannot have come.
 void Engine::Impl::note_backoff(DrivenQp& qp, const RxGuard&, std::size_t octets, std::uint64_t fpdus) {
-    const std::size_t large_left = qp.rx().large_left();
-    const bool stream = octets >= kBulkOctets || fpdus >= kBulkFpdus;
-    if (!stream && octets != 0) qp.streamed_at = {};
-    // Messages are answered one by one: there is nothing to back off for, and reading the time would be a good part of
-    // an empty poll. When was tried last matters behind a burst alone.
-    if (!stream && large_left == 0 && qp.streamed_at == Cycles() && qp.burst.load(std::memory_order_relaxed) == 0) {
-        qp.backoff_until.store({}, std::memory_order_relaxed);
-        return;
-    }
-    const Cycles now = cycles();
-    const Cycles before = now - qp.streamed_at;
-    Cycles backoff = cycles_in(std::chrono::nanoseconds(large_left / kMostInNs));
-    if (stream) {
-        // Many that are little come at once, when their sender flushes, and again after as long.
-        const bool flushed = octets < kBulkOctets && before < kStreamGoesOn;
-        backoff = std::max(backoff, flushed ? std::clamp(before / 4 * 3, kBulkBackoff, kLongestBackoff) : kBulkBackoff);
-        qp.streamed_at = now;
-    } else if (before < kStreamGoesOn) {
-        backoff = std::max(backoff, kEarlyBackoff);
-    }
-    qp.rx_tried_at.store(now, std::memory_order_relaxed);
-    qp.backoff_until.store(now + backoff, std::memory_order_relaxed);
+    const PollGate::Turn turn{octets, fpdus, qp.rx().large_left()};
+    if (qp.polls.is_open_after(turn, qp.sends.state() != SendGate::State::kFirst)) return;
+    qp.polls.on_turn(times_, turn, counter_.now());
 }
 
 bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
@@ -77,7 +56,7 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         const std::uint64_t fpdus = qp.counters().get(Count::kRxFpdus);
         Rx::Status status = Rx::Status::kMoved;
         int steps = 0;
-        for (; steps < kRxBudget && status == Rx::Status::kMoved && qp.settle_receives(guard, pass); ++steps)
+        for (; steps < kTurnSteps && status == Rx::Status::kMoved && qp.settle_receives(guard, pass); ++steps)
             status = qp.receive(guard, pass);
         if (status == Rx::Status::kStalled && !qp.settle_receives(guard, pass)) status = Rx::Status::kMoved;
         // Under the RX lock: the stream cannot end, and unwatch() not run, before the flag is there to be cleared.
@@ -129,7 +108,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
             return;
         }
         Tx::Status status = Tx::Status::kMoved;
-        for (int i = 0; i < kTxBudget && status == Tx::Status::kMoved; ++i)
+        for (int i = 0; i < kTurnSteps && status == Tx::Status::kMoved; ++i)
             status = qp.transmit(guard, pass, tail);
         if (status == Tx::Status::kBlocked && static_cast<TcpTransport*>(qp.transport(guard))->note_blocked()) {
             ask_for_room(qp);

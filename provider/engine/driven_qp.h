@@ -9,7 +9,8 @@
 #include <memory_resource>
 
 #include "engine/core/qp.h"
-#include "engine/cycles.h"
+#include "engine/sched/poll_gate.h"
+#include "engine/sched/send_gate.h"
 #include "populated_pool.h"
 
 namespace swrnic::engine {
@@ -37,9 +38,7 @@ struct DrivenQp final : Qp {
 
     // Left by whoever has work for the side and leaves it to another, or finds its lock taken (Lock::take_or_flag).
     alignas(kCacheLine) std::atomic<bool> rx_due{false};
-    // Polls leave it alone until the one; those of a program that sends, for a time after the other.
-    std::atomic<Cycles> backoff_until{}, rx_tried_at{};
-    Cycles streamed_at;  // the last turn of a stream; 0: what comes in is none; under the RX lock
+    PollGate polls;
     // Deadlines, as Clock ticks; 0: none. Checked when the timer that was armed with them fires.
     std::atomic<std::int64_t> stalled_since{0};  // the receive queue is empty and the stream is left unread
     std::uint64_t stalls_seen = 0;               // whose stall it is; under the RX lock
@@ -59,12 +58,7 @@ struct DrivenQp final : Qp {
     std::atomic<bool> tx_blocked{false};  // the socket is full: EPOLLOUT will tell
     std::atomic<bool> fin_sent{false};
     std::atomic<bool> sending_broke{false};  // what came in before is still received, until must_end_by
-    // The deferral of small sends (progress.cpp).
-    std::atomic<std::uint64_t> rung_octets{0};  // posted by the last doorbell
-    std::atomic<std::uint64_t> flushed_octets{0};
-    std::atomic<std::uint64_t> flushed_in_epoch{~std::uint64_t{0}};
-    std::atomic<Cycles> flushed_at{}, posted_at{};
-    std::atomic<std::uint32_t> burst{0};  // posts since the first of a burst
+    SendGate sends;
 };
 
 // A QP goes back to the pool that it came from.

@@ -21,13 +21,15 @@ std::uint32_t SystemRandom::next32() {
     return std::exchange(pool_[--left_], 0);
 }
 
-Engine::Impl::Impl(const EngineOptions& engine_options, Host& engine_host, int control_fd)
+Engine::Impl::Impl(const EngineOptions& engine_options, Host& engine_host, int control_fd, const CycleCounter& counter)
     : options(engine_options),
       host(engine_host),
       counters(engine_options.counters != nullptr ? *engine_options.counters : own_counters),
+      counter_(counter),
       control_fd_(control_fd),
       epoll_(static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC))),
-      kick_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+      kick_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      gate_(engine_options.gives_way) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kKickEvent;

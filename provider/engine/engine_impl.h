@@ -2,10 +2,8 @@
 // The inside of Engine: objects (engine.cpp), driving (drive.cpp), the background thread and the rules of progress
 // (progress.cpp).
 //
-// Progress: one way of driving a QP, three kinds of callers. A verbs call that posts flushes its own QP; an empty poll
-// of any CQ drives all QPs of the context; the background thread drives whatever nobody else does. All of them try
-// locks and never wait for one another; who finds a lock taken leaves a flag (rx_due, tx_due) that the holder sees
-// after unlocking.
+// Progress: one way of driving a QP, three kinds of callers: who posts, who polls, and the background thread, for
+// whatever nobody else drives. The rules: docs/PROGRESS.md.
 #pragma once
 
 #include <array>
@@ -18,11 +16,13 @@
 #include <thread>
 #include <unordered_map>
 
-#include "engine/cycles.h"
+#include "engine/cycle_counter.h"
 #include "engine/driven_qp.h"
 #include "engine/engine.h"
 #include "engine/placement.h"
 #include "engine/ready_queue.h"
+#include "engine/sched/thread_gate.h"
+#include "engine/sched/times.h"
 #include "engine/sys.h"
 #include "engine/tcp_transport.h"
 #include "engine/tuning.h"
@@ -46,7 +46,8 @@ inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
 
 class Engine::Impl {
   public:
-    Impl(const EngineOptions& options, Host& host, int control_fd);
+    Impl(const EngineOptions& options, Host& host, int control_fd,
+         const CycleCounter& counter = CycleCounter::measured());
     ~Impl();
     bool usable() const { return epoll_.get() >= 0 && kick_.get() >= 0; }
 
@@ -128,13 +129,10 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
-    bool is_inside_burst() const;
-    bool is_inside_poll() const;
-    bool look_for_poller();
+    ThreadGate::Callers callers() const;
     bool wait(Events& events, int& count);
     bool yield_to_poller();
-    bool busy_poll(Events& events, int& count);
-    void begin_cooldown(Cycles now);
+    bool busy_poll(Cycles began, Events& events, int& count);
     void sleep(Events& events, int& count);
     bool take_events(const Events& events, int count, const DrivenQp* known, Pass& pass);
     void drain_lingering(std::uint64_t id, Pass& pass);
@@ -144,6 +142,9 @@ class Engine::Impl {
     void report();
     void want_report(Cycles now);
     void note_tcp_of_some();
+
+    const CycleCounter counter_;
+    const Times times_{counter_.rate()};
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
     sys::Fd epoll_, kick_;
@@ -164,20 +165,14 @@ class Engine::Impl {
     // Written by callers.
     alignas(kCacheLine) std::atomic<std::uint64_t> empty_polls_{0};
     std::atomic<std::uint64_t> polls_done_{0};  // of these; the rest is under way
-    std::atomic<Cycles> epoll_asked_at_{};      // by a poll, for news of other QPs
-    std::atomic<Cycles> epoll_gap_{};           // until the next time
-    std::atomic<std::uint64_t> arm_epoch_{0};   // req_notify calls: somebody is about to sleep
-    std::atomic<Cycles> deferred_at_{};         // the last post that was left for somebody else to flush
-    std::atomic<int> posted_on_{-1};            // the processor of the last post that was flushed at once
+    NewsGate news_;
+    std::atomic<std::uint64_t> arm_epoch_{0};  // req_notify calls: somebody is about to sleep
+    std::atomic<Cycles> deferred_at_{};        // the last post that was left for somebody else to flush
+    std::atomic<int> posted_on_{-1};           // the processor of the last post that was flushed at once
     // By the thread.
     alignas(kCacheLine) bool polled_meanwhile_ = false;  // the thread yielded, and a poller did all there was to do
-    std::uint64_t seen_polls_ = 0, seen_arms_ = 0, seen_done_ = 0;  // the thread's last look
-    std::uint32_t looks_inside_ = 0;                                // since a poll ended
-    std::uint32_t yields_for_ = 1;                                  // how long, in units of the shortest time
-    bool waits_shortly_ = false;                                    // the thread, the last time
+    ThreadGate gate_;
     Placement placement_;
-    Cycles cooldown_;         // how long it did not busy-poll, the last time
-    Cycles busy_polls_from_;  // it does not busy-poll before
 
     // Clock ticks. The thread comes back at report_at_ while reports have news.
     std::int64_t report_at_ = 0;

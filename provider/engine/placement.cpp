@@ -10,7 +10,7 @@ namespace swrnic::engine {
 bool Placement::should_leave(int here, int poster, std::uint64_t arms) {
     together_ = here == poster && arms == arms_ ? together_ + 1 : 0;
     arms_ = arms;
-    if (together_ < (left_before_ ? tuning::kTogetherAgain : tuning::kTogether)) return false;
+    if (together_ < tuning::kTogether * (left_before_ ? tuning::kTogether : 1)) return false;
     together_ = 0;
     left_before_ = true;
     return true;

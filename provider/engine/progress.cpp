@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Who drives, and when: doorbells, polls, the background thread, timers. The rules stand over Engine::Impl.
+// Who drives, and when: doorbells, polls, the background thread, timers. What the gates (sched/) decide is
+// done here; the rules: docs/PROGRESS.md.
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,24 +23,6 @@ constexpr Cycles kNever{INT64_MAX};
 // What epoll tells of a stream from its beginning.
 constexpr std::uint32_t kArrivals = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
-// A burst's gaps count from the end of its flush, which takes longer than any of them.
-Cycles note_flush(DrivenQp& qp) {
-    const Cycles done = cycles();
-    qp.posted_at.store(done, std::memory_order_relaxed);
-    qp.flushed_at.store(done, std::memory_order_relaxed);
-    return done;
-}
-
-// A poll before that leaves unread what may have come for the QP.
-Cycles next_receive_at(const DrivenQp& qp, bool flushes, Cycles now) {
-    const Cycles tried = qp.rx_tried_at.load(std::memory_order_relaxed);
-    if (flushes) return tried + kFlushGap;
-    // Its program waits for room, or for the peer to say that it may go on.
-    const bool behind_burst = qp.burst.load(std::memory_order_relaxed) >= kLongBurst &&
-                              now - qp.posted_at.load(std::memory_order_relaxed) < kStreamGoesOn;
-    return std::max(qp.backoff_until.load(std::memory_order_relaxed), behind_burst ? tried + kEarlyBackoff : Cycles());
-}
-
 timespec to_timespec(std::int64_t nanoseconds) {
     return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
 }
@@ -55,35 +38,25 @@ void Engine::Impl::doorbell(DrivenQp& qp) {
     // too.
     bool blocked = qp.tx_blocked.load(std::memory_order_relaxed);
     if (blocked && qp.tx_blocked.compare_exchange_strong(blocked, true)) return;
-    const std::uint64_t posted = qp.posted_octets();
-    const bool large = posted - qp.rung_octets.load(std::memory_order_relaxed) > Tx::kCopy;
-    qp.rung_octets.store(posted, std::memory_order_relaxed);
+    const Cycles now = counter_.now();
     // Empty polls and req_notify calls: each ends all deferrals.
     const std::uint64_t epoch =
         empty_polls_.load(std::memory_order_relaxed) + arm_epoch_.load(std::memory_order_relaxed);
-    const Cycles now = cycles();
-    const Cycles gap = now - qp.posted_at.load(std::memory_order_relaxed);
-    const std::uint32_t before = qp.burst.load(std::memory_order_relaxed);
-    const bool polled = qp.flushed_in_epoch.load(std::memory_order_relaxed) != epoch;
-    const bool paused = before >= kLongBurst && !large ? gap > kLongBurstGap : polled || gap > kBurstGap;
-    const std::uint32_t burst = paused ? 0 : before + 1;
-    qp.burst.store(burst, std::memory_order_relaxed);
-    qp.posted_at.store(now, std::memory_order_relaxed);
-    if (burst > kFlushedPosts && now - qp.flushed_at.load(std::memory_order_relaxed) <= kGather &&
-        posted - qp.flushed_octets.load(std::memory_order_relaxed) <= (large ? kDeferredLarge : kDeferredSmall)) {
+    const SendGate::Decision decision = qp.sends.on_post(times_, now, qp.posted_octets(), epoch);
+    if (decision == SendGate::Decision::kGather) {
         deferred_at_.store(now, std::memory_order_relaxed);
         schedule(qp, kToSend);
         return;
     }
-    qp.flushed_in_epoch.store(epoch, std::memory_order_relaxed);
-    qp.flushed_octets.store(posted, std::memory_order_relaxed);
     // Written only if it is news: the thread reads it in each turn.
     if (const int here = sched_getcpu(); here != posted_on_.load(std::memory_order_relaxed))
         posted_on_.store(here, std::memory_order_relaxed);
     Pass pass = passes.begin();
-    drive_tx(qp, pass, burst < kLongBurst ? Tx::Tail::kSend : Tx::Tail::kCork);
+    drive_tx(qp, pass, decision == SendGate::Decision::kCork ? Tx::Tail::kCork : Tx::Tail::kSend);
     deliver(pass);
-    want_report(note_flush(qp));
+    const Cycles flushed_at = counter_.now();
+    qp.sends.on_flushed(flushed_at);
+    want_report(flushed_at);
 }
 
 void Engine::Impl::doorbell_without_stream(DrivenQp& qp) {
@@ -154,22 +127,19 @@ void Engine::Impl::poll(std::uint64_t polls) {
     Pass pass = passes.begin();
     DrivenQp* hot = hot_.load(std::memory_order_acquire);
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
-    const Cycles now = cycles();
-    const Cycles gap = epoll_gap_.load(std::memory_order_relaxed);
+    const Cycles now = counter_.now();
     const bool flushes = !ready_.empty();
-    const bool backs_off = hot != nullptr && now < next_receive_at(*hot, flushes, now);
-    if (backs_off && !flushes && gap == kLongestGap) return;  // nor have the others had news
+    const bool backs_off =
+        hot != nullptr && now < hot->polls.next_look(times_, flushes, hot->sends.waits_for_peer(times_, now));
+    if (backs_off && !flushes && news_.state(times_) == NewsGate::State::kSilent) return;
+    const bool asks = hot == nullptr || news_.is_due(now);
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !backs_off && (hot->ready || !flushes)) drive(*hot, pass);
-    const Cycles since_asked = now - epoll_asked_at_.load(std::memory_order_relaxed);
-    if (hot == nullptr || gap == Cycles() || !since_asked.is_within(gap)) {
+    if (asks) {
         Events events;
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
-        const bool others = take_events(events, count, hot, pass);
-        const Cycles next = others ? Cycles() : std::clamp(gap * 2, kShortestGap, kLongestGap);
-        epoll_gap_.store(next, std::memory_order_relaxed);
-        epoll_asked_at_.store(now, std::memory_order_relaxed);
+        news_.on_asked(times_, now, take_events(events, count, hot, pass));
     }
     run_ready(pass, Tx::Tail::kCork);
     deliver(pass);
@@ -325,7 +295,7 @@ void Engine::Impl::run() {
         report();
         if (!options.gives_way) continue;
         const int here = sched_getcpu();
-        if (placement_.should_leave(here, posted_on_.load(std::memory_order_relaxed), seen_arms_))
+        if (placement_.should_leave(here, posted_on_.load(std::memory_order_relaxed), gate_.arms_seen()))
             leave_processor(here);
     }
 }
@@ -350,7 +320,7 @@ void Engine::Impl::report() {
     note_tcp_of_some();
     report_due_ = host.report();
     report_at_ = now + Clock::duration(kReportEvery).count();
-    report_wanted_.store(report_due_ ? kNever : cycles() + cycles_in(kReportEvery), std::memory_order_relaxed);
+    report_wanted_.store(report_due_ ? kNever : counter_.now() + times_.report_every, std::memory_order_relaxed);
 }
 
 // After a flush: a thread that sleeps for good must be told that there will be news.
@@ -388,39 +358,22 @@ std::uint64_t Engine::Impl::note_tcp(DrivenQp& qp) {
     return earlier + tcp.retransmits;
 }
 
-// Its poster flushes a burst, or polls; the thread would only be in the way.
-bool Engine::Impl::is_inside_burst() const {
-    return (cycles() - deferred_at_.load(std::memory_order_relaxed)).is_within(kBurstGoesOn);
-}
-
-// A poll that moves much takes its time.
-bool Engine::Impl::is_inside_poll() const {
-    return polls_done_.load(std::memory_order_relaxed) != empty_polls_.load(std::memory_order_relaxed);
-}
-
-bool Engine::Impl::look_for_poller() {
-    const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
+// How many polls have ended before how many began: read the other way, a poll that has just ended would be under way.
+ThreadGate::Callers Engine::Impl::callers() const {
+    const std::uint64_t polls_done = polls_done_.load(std::memory_order_relaxed);
     const std::uint64_t arms = arm_epoch_.load();
-    const std::uint64_t done = polls_done_.load(std::memory_order_relaxed);
-    // One that does not end for many looks may have lost its processor.
-    looks_inside_ = done == seen_done_ ? looks_inside_ + 1 : 0;
-    const bool inside = is_inside_poll() && looks_inside_ < kLooksInside;
-    const bool goes_on = polls - seen_polls_ >= kPollerPolls * yields_for_ || (inside && looks_inside_ == 0);
-    const bool active = (goes_on || inside || is_inside_burst()) && arms == seen_arms_;
-    yields_for_ = active && goes_on ? std::min(yields_for_ * 2, kLongestYield) : 1;
-    seen_done_ = done;
-    seen_polls_ = polls;
-    seen_arms_ = arms;
-    return active;
+    return {polls_done, empty_polls_.load(std::memory_order_relaxed), arms,
+            deferred_at_.load(std::memory_order_relaxed)};
 }
 
 // Waits for something to do; true if the control descriptor is readable.
 bool Engine::Impl::wait(Events& events, int& count) {
     polled_meanwhile_ = false;
-    if (look_for_poller()) return yield_to_poller();
-    const Cycles begin = cycles();
-    if (!options.gives_way || !waits_shortly_ || !busy_poll(events, count)) sleep(events, count);
-    waits_shortly_ = (cycles() - begin).is_within(kShortWait);
+    const Cycles began = counter_.now();
+    const ThreadGate::State state = gate_.look(times_, callers(), began);
+    if (state == ThreadGate::State::kYield) return yield_to_poller();
+    if (state == ThreadGate::State::kSleep || !busy_poll(began, events, count)) sleep(events, count);
+    gate_.on_waited(times_, began, counter_.now());
     bool control = false;
     for (int i = 0; i < count; ++i) {
         const std::uint64_t about = events[static_cast<std::size_t>(i)].data.u64;
@@ -432,43 +385,33 @@ bool Engine::Impl::wait(Events& events, int& count) {
 
 // Leaves everything but control to a poller for a while; true if the control descriptor is readable.
 bool Engine::Impl::yield_to_poller() {
-    const std::uint64_t polls = empty_polls_.load(std::memory_order_relaxed);
     yields_ = true;
     std::int64_t left = std::max<std::int64_t>(next_deadline() - ticks(Clock::now()), 0);
     // seq_cst against arm-then-kick: either a req_notify since the look is seen here, or it sees that we yield
-    if (arm_epoch_.load() != seen_arms_) left = 0;
-    const std::chrono::nanoseconds longest = kYield * yields_for_;
+    if (arm_epoch_.load() != gate_.arms_seen()) left = 0;
     std::array<pollfd, 2> fds{{{kick_.get(), POLLIN, 0}, {control_fd_, POLLIN, 0}}};
-    timespec timeout = to_timespec(std::min<std::int64_t>(left, longest.count()));
+    timespec timeout = to_timespec(std::min<std::int64_t>(left, gate_.yields_for().count()));
     syscall(SYS_ppoll, fds.data(), control_fd_ >= 0 ? 2 : 1, &timeout, nullptr, 8);
     yields_ = false;
     const bool kicked = fds[0].revents != 0;
     if (kicked) sys::drain_event(kick_.get());
-    polled_meanwhile_ = !kicked && (empty_polls_.load(std::memory_order_relaxed) - polls >= kPollerPolls ||
-                                    is_inside_poll() || is_inside_burst());
+    polled_meanwhile_ = gate_.is_driven_by(times_, callers(), counter_.now(), kicked);
     return (fds[1].revents & POLLIN) != 0;
 }
 
 // Looks for events without sleeping, while nobody else wants the processor; true if there is something to do.
-bool Engine::Impl::busy_poll(Events& events, int& count) {
-    const Cycles begin = cycles();
-    for (Cycles now = begin; now >= busy_polls_from_ && now - begin < kBusyPoll;) {
+bool Engine::Impl::busy_poll(Cycles began, Events& events, int& count) {
+    for (Cycles now = began; gate_.keeps_looking(times_, began, now);) {
         if (!ready_.empty() || stop_) return true;
         count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
         if (count > 0) return true;
-        const Cycles yielded_at = cycles();
+        const Cycles yielded_at = counter_.now();
         sched_yield();
-        now = cycles();
-        if (now - yielded_at > kLongYield) begin_cooldown(now);
+        now = counter_.now();
+        gate_.on_run_again(times_, yielded_at, now);
     }
     count = 0;
     return false;
-}
-
-void Engine::Impl::begin_cooldown(Cycles now) {
-    const bool again = now - busy_polls_from_ < cooldown_;
-    cooldown_ = again ? std::min(cooldown_ * 2, kLongestCooldown) : kCooldown;
-    busy_polls_from_ = now + cooldown_;
 }
 
 void Engine::Impl::sleep(Events& events, int& count) {
@@ -519,21 +462,20 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
 
 void Engine::Impl::run_ready(Pass& pass, Tx::Tail tail) {
     if (ready_.empty()) return;
-    const Cycles begin = cycles();
+    const Cycles begin = counter_.now();
     // No more than stand in it now: a QP with work left comes back behind the others.
-    for (std::size_t left = std::min(kReadyBudget, ready_.size()); left != 0; --left) {
+    for (std::size_t left = ready_.size(); left != 0; --left) {
         const auto [qp, reasons] = ready_.pop();
         if (qp == nullptr) return;
         // What has come is what somebody waits for.
         const bool wakes = qp->rx_due && drive_rx(*qp, pass);
         if ((reasons & kToSend) == 0 && !wakes && !qp->has_fault()) continue;
-        const std::uint64_t posted = qp->posted_octets();
-        const bool flushes = qp->flushed_octets.exchange(posted, std::memory_order_relaxed) != posted;
+        const bool flushes = qp->sends.take_gathered(qp->posted_octets());
         // Of a long burst alone, and not what was held before.
-        const bool corks = flushes && qp->burst.load(std::memory_order_relaxed) >= kLongBurst;
+        const bool corks = flushes && qp->sends.state() == SendGate::State::kLong;
         if (may_transmit(*qp)) drive_tx(*qp, pass, corks ? tail : Tx::Tail::kSend);
-        if (flushes) note_flush(*qp);
-        if (left > 1 && cycles() - begin > kLongTurn) break;
+        if (flushes) qp->sends.on_flushed(counter_.now());
+        if (left > 1 && counter_.now() - begin > times_.long_turn) break;
     }
     if (!ready_.empty()) kick();
 }

@@ -20,6 +20,8 @@ ROOMS = {
     "provider/wire/fpdu.cpp": (["wire/rdmap.h"], [CONTRACT, *COMMON, *ENGINE, *HIDDEN, "host/statistics.h"]),
     "provider/engine/core/qp.cpp": (["wire/fpdu.h", "engine/core/tx.h"],
                                     [CONTRACT, *COMMON, "engine/engine.h", "engine/tuning.h", "host/statistics.h", "verbs/verbs.h"]),
+    "provider/engine/sched/send_gate.cpp": (["engine/core/tx.h", "engine/cycles.h", "engine/tuning.h"],
+                                            [CONTRACT, *COMMON, "engine/engine.h", "engine/engine_impl.h", "engine/cycle_counter.h"]),
     "provider/engine/progress.cpp": (["wire/fpdu.h", "populated_pool.h", "signals.h", *ENGINE, *HIDDEN],
                                      [CONTRACT, "config.h", "log.h", "stat_page.h", "host/statistics.h", "provider-abi.h", "verbs/verbs.h"]),
     "provider/host/statistics.cpp": ([CONTRACT, *COMMON, *ENGINE],

@@ -52,8 +52,9 @@ inline QpInit qp_init(std::uint32_t number, Cq* cq) {
 }
 
 struct Side {
-    explicit Side(std::uint32_t number, const EngineOptions& options = {}) : qpn(number) {
-        engine = Engine::create(options, host, -1);
+    explicit Side(std::uint32_t number, const EngineOptions& options = {},
+                  const CycleCounter& counter = CycleCounter::measured())
+        : qpn(number), engine(std::make_unique<Engine>(std::make_unique<Engine::Impl>(options, host, -1, counter))) {
         cq = engine->create_cq(256, number);
         qp = engine->create_qp(qp_init(number, cq));
         engine->modify_state(*qp, QpState::kInit);
