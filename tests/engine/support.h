@@ -22,9 +22,6 @@ struct CoreTestAccess {
     static std::uint32_t& next_msn(Rx& rx, std::uint32_t qn) { return rx.msn_[qn]; }
     static std::uint32_t& send_offset(Rx& rx) { return rx.send_mo_; }
     static unsigned recent_large(const Rx& rx) { return rx.recent_large_; }  // the last message in bit 0
-    static std::uint32_t reads_waiting(Qp& qp) { return qp.irq_.size(); }
-    static const wire::ReadRequest& read_waiting(Qp& qp, std::uint32_t index) { return qp.irq_.peek(index).request; }
-    static std::uint32_t reads_outstanding(Qp& qp) { return qp.orq_.size(); }
 };
 
 namespace test {

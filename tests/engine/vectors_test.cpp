@@ -267,9 +267,9 @@ class Trial {
                 EXPECT_EQ(sends[0].wr_id, 900u);
                 ++completed_reads;
             } else if (effect.starts_with("respond-read:")) {
-                const std::uint32_t waiting = CoreTestAccess::reads_waiting(*rig_.qp);
+                const std::uint32_t waiting = rig_.qp->reads().irq.size();
                 ASSERT_EQ(waiting, ++responses_due_);
-                const wire::ReadRequest& got = CoreTestAccess::read_waiting(*rig_.qp, waiting - 1);
+                const wire::ReadRequest& got = rig_.qp->reads().irq.peek(waiting - 1).request;
                 EXPECT_EQ(got, wire::ReadRequest::parse(segment.data() + wire::kUntaggedHeaderLen));
                 EXPECT_EQ(got.size, std::stoul(argument));
                 requests_.push_back(got);

@@ -48,16 +48,25 @@ struct RecvWqe {
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
 };
 
+inline constexpr std::uint64_t kMaxMessage = 0xffffffff;  // RFC 5041 5.2
+
+inline std::uint64_t total_length(std::span<const Sge> sges) {
+    std::uint64_t total = 0;
+    for (const Sge& sge : sges)
+        total += sge.length;
+    return total;
+}
+
 // A receive as it is posted; the slot has room for its elements.
 inline void fill(RecvWqe& wqe, const RecvWr& wr) {
-    constexpr std::uint64_t kMaxMessage = 0xffffffff;  // RFC 5041 5.2
-    std::uint64_t length = 0;
-    for (const Sge& sge : wr.sges)
-        length += sge.length;
     wqe.wr_id = wr.wr_id;
-    wqe.length = std::min(length, kMaxMessage);
+    wqe.length = std::min(total_length(wr.sges), kMaxMessage);
     wqe.sge_count = static_cast<std::uint32_t>(wr.sges.size());
     std::copy(wr.sges.begin(), wr.sges.end(), wqe.sges());
+}
+
+inline WorkCompletion make_completion(std::uint32_t qpn, std::uint64_t wr_id, WcStatus status, WcOpcode opcode) {
+    return {wr_id, status, opcode, 0, qpn, 0, 0, 0, 0};
 }
 
 // Single consumer, producers serialised by the caller. Slots of one size: a fixed part and room behind it.
@@ -128,7 +137,7 @@ class SpscRing {
     // Producer's count of all entries ever published, modulo 2^32.
     std::uint32_t published() const { return static_cast<std::uint32_t>(tail_.load(std::memory_order_relaxed)); }
     // Consumer's view; index counts from the oldest entry and is below size().
-    Entry& peek(std::uint32_t index = 0) {
+    const Entry& peek(std::uint32_t index = 0) const {
         return entries_[(head_.load(std::memory_order_relaxed) + index) % capacity_];
     }
     void release() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }

@@ -7,7 +7,12 @@
 #include <utility>
 
 #include "engine/core/copy.h"
-#include "engine/core/qp.h"
+#include "engine/core/counters.h"
+#include "engine/core/qp_status.h"
+#include "engine/core/reads.h"
+#include "engine/core/receive_queue.h"
+#include "engine/core/send_queue.h"
+#include "engine/core/stream.h"
 
 namespace swrnic::engine {
 
@@ -23,11 +28,11 @@ constexpr std::uint8_t octet(std::byte b) {
 }  // namespace
 
 void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool bypass) {
-    framed_ = crc || markers || qp_.memory_.foreign() != nullptr;
+    framed_ = crc || markers || memory_.foreign() != nullptr;
     crc_ = crc;
     markers_ = markers;
     short_first_ = short_first;
-    bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
+    bypass_ = bypass && !markers && memory_.foreign() != nullptr;
     rtr_send_ = rtr_send;
     first_ = true;
     stop_ = Stop::kNone;
@@ -45,15 +50,15 @@ void Rx::start(bool crc, bool markers, bool short_first, bool rtr_send, bool byp
 
 Rx::Status Rx::step(const RxGuard&, Pass& pass) {
     fresh_ = {};
-    if (phase_ == Phase::kDiscard || qp_.has_fault()) return discard(pass);
+    if (phase_ == Phase::kDiscard || status_.has_fault()) return discard(pass);
     const Status status = stops() ? resume(pass) : framed_ ? step_frames(pass) : step_direct(pass);
-    if (qp_.init_.srq != nullptr) qp_.init_.srq->tell(pass.outbox());
+    rq_.tell(pass.outbox());
     return status;
 }
 
 IoResult Rx::read(const IoSlice* slices, std::size_t count) {
-    const IoResult result = qp_.transport_->receive(slices, count);
-    if (result.status != IoStatus::kEmpty) qp_.counters_.add(Count::kRxCalls, 1);
+    const IoResult result = stream_.transport->receive(slices, count);
+    if (result.status != IoStatus::kEmpty) counters_.add(Count::kRxCalls, 1);
     return result;
 }
 
@@ -93,7 +98,7 @@ Rx::Status Rx::discard(Pass& pass) {
 // A receive may have been posted since, or the passes be over: takes up what was read already, and reads nothing.
 Rx::Status Rx::resume(Pass& pass) {
     const bool segment_waits = stop_ == Stop::kNoReceive;
-    if (segment_waits && !qp_.receive_at_hand()) return Status::kStalled;
+    if (segment_waits && !rq_.take()) return Status::kStalled;
     stop_ = Stop::kNone;
     ByteBuffer rest = std::move(carry_);
     carry_ = ByteBuffer();
@@ -144,7 +149,7 @@ Rx::Predicted Rx::predict(IoSlice* out) const {
     }
     if (target_ == Target::kReadSink) {
         next.length =
-            static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, qp_.orq_.peek().length - next.offset));
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, reads_.orq.peek().length - next.offset));
     }
     if (next.length < kDirect) return {};
     const SliceResult found = slices(out, next.offset, next.length);
@@ -353,16 +358,16 @@ Rx::Status Rx::consume_staged(std::span<std::byte> staged, Pass& pass) {
 
 // The FPDU in frame_, of `size` octets, has begun; the rest of it has not been read.
 Rx::Status Rx::step_unread(std::size_t size, Pass& pass) {
-    if (qp_.transport_->take_drained()) return Status::kAgain;
+    if (stream_.transport->take_drained()) return Status::kAgain;
     const bool large = size >= kDirect || largest_follows();
     const std::size_t room = large ? size - frame_.size() + kAhead : kUnreadRun;
     const std::span<std::byte> rest = pass.rx_staging().first(room);
     const ForeignMemory::Begun begun{frame_.octets(), wire::kFpduHeaderLen + ulpdu_len_ - payload_left_, target_name(),
                                      payload_left_, !last_};
-    const ForeignMemory::Arrival arrival = qp_.memory_.foreign()->receive(qp_.init_.qpn, begun, rest);
-    qp_.counters_.add(Count::kRxCalls, 1);
+    const ForeignMemory::Arrival arrival = memory_.foreign()->receive(qpn_, begun, rest);
+    counters_.add(Count::kRxCalls, 1);
     if (arrival.status != IoStatus::kOk) return ended(arrival.status);
-    qp_.transport_->bypassed(arrival.taken, room);
+    stream_.transport->bypassed(arrival.taken, room);
     refused_ = arrival.placed == 0;
     if (!refused_) placed_unread(arrival, pass);
     return consume_staged(rest.first(arrival.staged), pass);
@@ -387,8 +392,8 @@ bool Rx::can_go_unread() {
 // done at their end.
 void Rx::placed_unread(const ForeignMemory::Arrival& arrival, Pass& pass) {
     frame_.clear();
-    qp_.counters_.add(Count::kRxFpdus, arrival.placed - 1);
-    qp_.counters_.add(Count::kRxBytes, arrival.octets - payload_left_);
+    counters_.add(Count::kRxFpdus, arrival.placed - 1);
+    counters_.add(Count::kRxBytes, arrival.octets - payload_left_);
     payload_left_ = arrival.octets;
     placed(arrival.octets);
     end_segment(pass);
@@ -442,7 +447,7 @@ void Rx::take_frame(std::span<std::byte> raw, Pass& pass) {
     position_ += raw.size();
     note_size(raw.size());
     if (crc_ && !wire::fpdu_crc_ok(raw)) {
-        qp_.counters_.add(Count::kRxCrcErrors, 1);
+        counters_.add(Count::kRxCrcErrors, 1);
         fail(wire::fault::kCrc, AsyncEvent::kQpFatal, {});
         return;
     }
@@ -464,7 +469,7 @@ void Rx::segment_of_frame(std::span<std::byte> logical, Pass& pass) {
     payload_left_ = ulpdu_len_ - static_cast<std::uint32_t>(header_len);
     const Header header = ulpdu.first(header_len);
     const std::span<const std::byte> payload = ulpdu.subspan(header_len);
-    ForeignMemory* const foreign = qp_.memory_.foreign();
+    ForeignMemory* const foreign = memory_.foreign();
     switch (begin_segment(header)) {
         case Verdict::kAccept:
             if (foreign != nullptr && target_ != Target::kNothing && !payload.empty()

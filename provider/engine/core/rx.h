@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "engine/core/byte_buffer.h"
 #include "engine/core/fault.h"
@@ -30,7 +31,13 @@
 
 namespace swrnic::engine {
 
-class Qp;
+class Counters;
+class QpStatus;
+class ReadState;
+class ReceiveCompletions;
+class ReceiveQueue;
+class SendQueue;
+struct Stream;
 
 class Rx {
   public:
@@ -42,7 +49,19 @@ class Rx {
         kBroken,   // reset, or FIN inside an FPDU
     };
 
-    explicit Rx(Qp& qp) : qp_(qp) {}
+    // All of them outlive it, and are not looked at before start().
+    Rx(std::uint32_t pd, std::uint32_t qpn, MemoryTable& memory, Counters& counters, QpStatus& status, Stream& stream,
+       SendQueue& sq, ReceiveQueue& rq, ReadState& reads, ReceiveCompletions& receive_completions)
+        : pd_(pd),
+          qpn_(qpn),
+          memory_(memory),
+          counters_(counters),
+          status_(status),
+          stream_(stream),
+          sq_(sq),
+          rq_(rq),
+          reads_(reads),
+          receive_completions_(receive_completions) {}
     // rtr_send: the first FPDU may be an RTR by Send, which consumes no receive. bypass: the transport allows it.
     void start(bool crc, bool markers, bool short_first, bool rtr_send, bool bypass);
 
@@ -52,6 +71,8 @@ class Rx {
     void give_up_waiting(const RxGuard& guard);
     // Octets of the large FPDU in progress that are still to come, 0 if it is not large. Under the RX lock.
     std::uint32_t large_left() const;
+    // What was received since the last time gives the sender something to do.
+    bool take_wake(const RxGuard&) { return std::exchange(wakes_sender_, false); }
     std::uint64_t stalls() const { return stalls_; }  // how many Sends have found no receive
 
   private:
@@ -143,7 +164,15 @@ class Rx {
     bool stops() const { return stop_ != Stop::kNone; }
     Status moved() const { return stop_ == Stop::kNoReceive ? Status::kStalled : Status::kMoved; }
 
-    Qp& qp_;
+    const std::uint32_t pd_, qpn_;
+    MemoryTable& memory_;
+    Counters& counters_;
+    QpStatus& status_;
+    Stream& stream_;
+    SendQueue& sq_;
+    ReceiveQueue& rq_;
+    ReadState& reads_;
+    ReceiveCompletions& receive_completions_;
     bool framed_ = false;  // CRC, markers or foreign memory: whole FPDUs only
     bool crc_ = false, markers_ = false;
     bool short_first_ = false;  // all segments of a message but the first have the largest ULPDU
@@ -152,6 +181,8 @@ class Rx {
     bool refused_ = false;      // the FPDU in frame_ could not be placed unread
     bool rtr_send_ = false;     // the first FPDU may be an RTR by Send, which no receive is consumed for
     bool first_ = true;
+    // There is an inbound Read to answer, or requests may go on that waited for a Read or for the fence.
+    bool wakes_sender_ = false;
     Stop stop_ = Stop::kNone;
     std::uint64_t stalls_ = 0;
     bool large_ = false;         // the segment in progress, or the last one: its payload is read to its place

@@ -6,10 +6,16 @@
 #include <utility>
 
 #include "engine/core/copy.h"
+#include "engine/core/counters.h"
 #include "engine/core/memory_codes.h"
 #include "engine/core/probes.h"
-#include "engine/core/qp.h"
+#include "engine/core/qp_status.h"
+#include "engine/core/reads.h"
+#include "engine/core/receive_completions.h"
+#include "engine/core/receive_queue.h"
 #include "engine/core/rx.h"
+#include "engine/core/send_queue.h"
+#include "engine/core/stream.h"
 
 namespace swrnic::engine {
 
@@ -55,9 +61,9 @@ std::size_t Rx::segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_
 
 Rx::Verdict Rx::fail(Fault fault) {
     if (dry_run_) return Verdict::kFail;
-    if (qp_.fenced_ && fault.code && fault.code->layer == 2)
+    if (stream_.fenced && fault.code && fault.code->layer == 2)
         fault.terminate_len = 0;  // nothing may be sent before the first valid FPDU, not even this (MPA-94)
-    qp_.raise(fault);
+    status_.raise(fault);
     phase_ = Phase::kDiscard;
     return Verdict::kFail;
 }
@@ -67,7 +73,7 @@ Rx::Verdict Rx::fail(wire::TerminateCode code, AsyncEvent event, Header header) 
 }
 
 void Rx::give_up_waiting(const RxGuard&) {
-    if (stop_ != Stop::kNoReceive || qp_.receive_at_hand()) return;
+    if (stop_ != Stop::kNoReceive || rq_.take()) return;
     const Header header = framed_ ? Header(frame_.octets()).subspan(wire::kFpduHeaderLen)
                                   : Header(header_).subspan(wire::kFpduHeaderLen, header_have_ - wire::kFpduHeaderLen);
     fail(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header);  // RFC 5041 7.2
@@ -102,10 +108,9 @@ Rx::Verdict Rx::begin_segment(Header header) {
 
 Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
     if (payload_left_ == 0) return Verdict::kAccept;  // RFC 5041 5.2: nothing is checked
-    MemoryView view =
-        qp_.memory_.look_up(qp_.init_.pd, tagged.stag, tagged.to, payload_left_, access::kRemoteWrite, qp_.init_.qpn);
+    MemoryView view = memory_.look_up(pd_, tagged.stag, tagged.to, payload_left_, access::kRemoteWrite, qpn_);
     // The QP's own grant is an access right too; it matters after STag and association.
-    const bool refused_by_qp = (qp_.access() & access::kRemoteWrite) == 0;
+    const bool refused_by_qp = (status_.access() & access::kRemoteWrite) == 0;
     if (view.error == MemoryError::kForeign) [[unlikely]] {
         view = {MemoryError::kNone, nullptr};  // found out when it is placed, the QP's grant too
     } else if (refused_by_qp && view.error != MemoryError::kInvalidStag && view.error != MemoryError::kWrongPd) {
@@ -120,8 +125,8 @@ Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
 }
 
 Rx::Verdict Rx::begin_read_response(const wire::TaggedHeader& tagged, Header header) {
-    if (qp_.orq_.empty()) return fail(wire::fault::kUnexpectedReadResponse, AsyncEvent::kQpReqErr, header);
-    const OutboundRead& read = qp_.orq_.peek();
+    if (reads_.orq.empty()) return fail(wire::fault::kUnexpectedReadResponse, AsyncEvent::kQpReqErr, header);
+    const OutboundRead& read = reads_.orq.peek();
     const auto mismatch = [&](wire::TerminateCode code) {
         Fault fault = Fault::answered(code, AsyncEvent::kQpFatal, header, ulpdu_len_);
         if (read.send_index != OutboundRead::kNoWqe) fault.send_index = read.send_index;
@@ -164,13 +169,13 @@ Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) 
     invalidate_stag_ = untagged.invalidate_stag;
     rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
     if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
-    if (!qp_.receive_at_hand()) {
+    if (!rq_.take()) {
         if (dry_run_) return Verdict::kStall;
-        qp_.counters_.add(Count::kRxStalls, 1);
+        counters_.add(Count::kRxStalls, 1);
         ++stalls_;
         return Verdict::kStall;
     }
-    const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
+    const RecvWqe& wqe = rq_.oldest();
     if (untagged.mo != send_mo_) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
     if (std::uint64_t{send_mo_} + payload_left_ > wqe.length) {
         Fault fault = Fault::answered(wire::fault::kMessageTooLong, AsyncEvent::kQpFatal, header, ulpdu_len_);
@@ -186,9 +191,7 @@ Rx::Verdict Rx::begin_read_request(const wire::UntaggedHeader& untagged, Header 
     if (untagged.msn != msn_[wire::kReadRequestQueue]) {
         return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
     }
-    const std::uint32_t unanswered = qp_.irq_.published() - qp_.responses_given_.load(std::memory_order_acquire);
-    if (unanswered >= qp_.inbound_reads_ || qp_.irq_.size() == qp_.irq_.capacity())
-        return fail(wire::fault::kIrdExceeded, AsyncEvent::kQpReqErr, header);
+    if (!reads_.takes_request()) return fail(wire::fault::kIrdExceeded, AsyncEvent::kQpReqErr, header);
     if (untagged.mo != 0) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
     if (ulpdu_len_ > wire::kReadRequestSegmentLen) {
         return fail(wire::fault::kReadRequestTooLong, AsyncEvent::kQpReqErr, header);
@@ -203,7 +206,7 @@ Rx::Verdict Rx::begin_read_request(const wire::UntaggedHeader& untagged, Header 
 
 Rx::Verdict Rx::check_read_source(Header header) {
     if (read_request_.size == 0) return Verdict::kAccept;  // RFC 5040 5.2.1
-    const MemoryError error = qp_.check_read_source(read_request_);
+    const MemoryError error = reads_.check_source(read_request_);
     if (error == MemoryError::kNone) return Verdict::kAccept;
     return fail(read_code(error), AsyncEvent::kQpAccessErr, header);
 }
@@ -213,22 +216,22 @@ Rx::Verdict Rx::check_read_source(Header header) {
 
 // Where `length` octets go from `offset` on, TO or MO or offset into the Read's sink: looked up anew each time.
 SliceResult Rx::slices(IoSlice* out, std::uint64_t offset, std::uint32_t length) const {
-    const std::uint32_t pd = qp_.init_.pd;
+    const std::uint32_t pd = pd_;
     switch (target_) {
         case Target::kRegion: {
-            const MemoryView view = qp_.memory_.look_up(pd, stag_, offset, length, access::kRemoteWrite, qp_.init_.qpn);
+            const MemoryView view = memory_.look_up(pd, stag_, offset, length, access::kRemoteWrite, qpn_);
             if (view.error != MemoryError::kNone) return {view.error, 0, 0};
             out[0] = {view.data, length};
             return {MemoryError::kNone, 1, length};
         }
         case Target::kReceive: {
-            const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
-            return slice_sges(qp_.memory_, qp_.receive_pd(), wqe.sges(), wqe.sge_count, offset, length,
-                              access::kLocalWrite, out, kMaxSlices);
+            const RecvWqe& wqe = rq_.oldest();
+            return slice_sges(memory_, rq_.pd(), wqe.sges(), wqe.sge_count, offset, length, access::kLocalWrite, out,
+                              kMaxSlices);
         }
         case Target::kReadSink: {
-            const SendWqe& wqe = *qp_.sq_.peek(qp_.orq_.peek().send_index);
-            return slice_sges(qp_.memory_, pd, wqe.sges(), wqe.sge_count, offset, length, access::kLocalWrite, out,
+            const SendWqe& wqe = *sq_.peek(reads_.orq.peek().send_index);
+            return slice_sges(memory_, pd, wqe.sges(), wqe.sge_count, offset, length, access::kLocalWrite, out,
                               kMaxSlices);
         }
         case Target::kNothing:
@@ -290,15 +293,15 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
 
 // Of the segment in progress, in foreign memory.
 ForeignName Rx::target_name() const {
-    if (target_ == Target::kReceive) return {ForeignName::Kind::kRecv, qp_.rq_.peek(qp_.rq_.head())->wr_id, offset_};
+    if (target_ == Target::kReceive) return {ForeignName::Kind::kRecv, rq_.oldest().wr_id, offset_};
     if (target_ == Target::kReadSink)
-        return {ForeignName::Kind::kSend, qp_.sq_.peek(qp_.orq_.peek().send_index)->wr_id, offset_};
+        return {ForeignName::Kind::kSend, sq_.peek(reads_.orq.peek().send_index)->wr_id, offset_};
     return {ForeignName::Kind::kTagged, stag_, offset_};
 }
 
 // A whole segment's.
 bool Rx::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header) {
-    const MemoryError error = memory.copy_out(qp_.init_.qpn, target_name(), payload);
+    const MemoryError error = memory.copy_out(qpn_, target_name(), payload);
     if (error == MemoryError::kNone) {
         placed(static_cast<std::uint32_t>(payload.size()));
         return true;
@@ -332,7 +335,7 @@ void Rx::sink_lost() {
     if (receive) {
         fault.recv_status = WcStatus::kLocProtErr;
     } else {
-        fault.send_index = qp_.orq_.peek().send_index;
+        fault.send_index = reads_.orq.peek().send_index;
         fault.send_status = WcStatus::kLocProtErr;
     }
     fail(fault);
@@ -342,26 +345,25 @@ void Rx::sink_lost() {
 // ------------------------------------------------------------------------------------------------------------
 
 void Rx::count_segment() {
-    Counters& counters = qp_.counters_;
-    SWRNIC_PROBE(fpdu_in, qp_.init_.qpn, opcode_, ulpdu_len_);
-    counters.add(Count::kRxFpdus, 1);
+    SWRNIC_PROBE(fpdu_in, qpn_, opcode_, ulpdu_len_);
+    counters_.add(Count::kRxFpdus, 1);
     switch (Opcode(opcode_)) {
         case Opcode::kReadRequest:
-            counters.add(Count::kRxReadRequests, 1);
+            counters_.add(Count::kRxReadRequests, 1);
             return;
         case Opcode::kTerminate:
-            SWRNIC_PROBE(terminate_in, qp_.init_.qpn, terminated_.vendor_err());
-            counters.add(Count::kRxTerminates, 1);
-            counters.add_terminate(Count::kRxTerminated, terminated_.vendor_err());
+            SWRNIC_PROBE(terminate_in, qpn_, terminated_.vendor_err());
+            counters_.add(Count::kRxTerminates, 1);
+            counters_.add_terminate(Count::kRxTerminated, terminated_.vendor_err());
             return;
         case Opcode::kWrite:
         case Opcode::kReadResponse:
-            counters.add(Count::kRxBytes, ulpdu_len_ - wire::kTaggedHeaderLen);
-            if (last_) counters.add(Opcode(opcode_) == Opcode::kWrite ? Count::kRxWrites : Count::kRxReadResponses, 1);
+            counters_.add(Count::kRxBytes, ulpdu_len_ - wire::kTaggedHeaderLen);
+            if (last_) counters_.add(Opcode(opcode_) == Opcode::kWrite ? Count::kRxWrites : Count::kRxReadResponses, 1);
             return;
         default:
-            counters.add(Count::kRxBytes, ulpdu_len_ - wire::kUntaggedHeaderLen);
-            if (last_) counters.add(Count::kRxSends, 1);
+            counters_.add(Count::kRxBytes, ulpdu_len_ - wire::kUntaggedHeaderLen);
+            if (last_) counters_.add(Count::kRxSends, 1);
     }
 }
 
@@ -373,8 +375,8 @@ void Rx::end_segment(Pass& pass) {
             break;
         case Opcode::kReadRequest:
             ++msn_[wire::kReadRequestQueue];
-            qp_.irq_.publish({read_request_, msn_[wire::kReadRequestQueue] - 1});
-            qp_.wakes_sender_ = true;
+            reads_.irq.publish({read_request_, msn_[wire::kReadRequestQueue] - 1});
+            wakes_sender_ = true;
             break;
         case Opcode::kReadResponse:
             if (last_) deliver_read(pass);
@@ -392,15 +394,15 @@ void Rx::end_segment(Pass& pass) {
 
 void Rx::release_fence(Pass& pass) {
     first_ = false;
-    if (!qp_.fenced_.exchange(false)) return;
-    qp_.wakes_sender_ = true;
-    if (qp_.parameters_.p2p) pass.outbox().ready.push_back(qp_.init_.qpn);
+    if (!stream_.fenced.exchange(false)) return;
+    wakes_sender_ = true;
+    if (stream_.parameters.p2p) pass.outbox().ready.push_back(qpn_);
 }
 
 // Complete means that nobody reads or writes through the STag any more (SEC-6, SEC-10).
 bool Rx::complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass) {
-    const bool kept = qp_.receive_completions_.push_behind(qp_.memory_.grace(pass), done, solicited, qp_.rq_, pass);
-    if (qp_.receive_completions_.any_waits()) stop_ = Stop::kCompletionWaits;
+    const bool kept = receive_completions_.push_behind(memory_.grace(pass), done, solicited, rq_.ring(), pass);
+    if (receive_completions_.any_waits()) stop_ = Stop::kCompletionWaits;
     return kept;
 }
 
@@ -408,7 +410,7 @@ void Rx::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
     if (traits.invalidates) {
-        const MemoryError error = qp_.memory_.invalidate_remote(qp_.init_.pd, invalidate_stag_, qp_.init_.qpn);
+        const MemoryError error = memory_.invalidate_remote(pd_, invalidate_stag_, qpn_);
         if (error != MemoryError::kNone) {
             std::array<std::byte, wire::kUntaggedHeaderLen> header;
             wire::UntaggedHeader{true,
@@ -426,27 +428,27 @@ void Rx::deliver_send(Pass& pass) {
             return;
         }
     }
-    const RecvWqe& wqe = *qp_.rq_.peek(qp_.rq_.head());
-    WorkCompletion done = qp_.completion(wqe.wr_id, WcStatus::kSuccess, WcOpcode::kRecv);
+    const RecvWqe& wqe = rq_.oldest();
+    WorkCompletion done = make_completion(qpn_, wqe.wr_id, WcStatus::kSuccess, WcOpcode::kRecv);
     done.byte_len = length;
-    if (traits.solicited && qp_.memory_.foreign() != nullptr) done.wc_flags |= wc_flag::kSolicited;
+    if (traits.solicited && memory_.foreign() != nullptr) done.wc_flags |= wc_flag::kSolicited;
     if (traits.invalidates) [[unlikely]] {
         done.wc_flags |= wc_flag::kWithInv;
         done.invalidated_stag = invalidate_stag_;
     }
     const bool kept = traits.invalidates ? complete_invalidation(done, traits.solicited, pass)
-                                         : qp_.receive_completions_.push(done, traits.solicited, qp_.rq_, pass);
-    if (!kept) qp_.lose_completion();
+                                         : receive_completions_.push(done, traits.solicited, rq_.ring(), pass);
+    if (!kept) status_.lose_completion();
 }
 
 void Rx::deliver_read(Pass& pass) {
-    const bool of_wqe = qp_.orq_.peek().send_index != OutboundRead::kNoWqe;
+    const bool of_wqe = reads_.orq.peek().send_index != OutboundRead::kNoWqe;
     read_offset_ = 0;
-    qp_.orq_.release();
-    qp_.wakes_sender_ = true;
+    reads_.orq.release();
+    wakes_sender_ = true;
     if (!of_wqe) return;
-    qp_.reads_completed_.fetch_add(1, std::memory_order_release);
-    qp_.retire(pass);
+    reads_.completed.fetch_add(1, std::memory_order_release);
+    sq_.retire(pass);
 }
 
 // A received Terminate is never answered; whatever it says, the stream ends (RFC 5040 5.4, VERBS-18).
@@ -462,12 +464,12 @@ Fault Rx::terminate_meaning(Header header) {
     const auto quoted = tagged ? wire::UntaggedHeader{} : wire::UntaggedHeader::parse(terminate.ddp_header.data());
     if (tagged || quoted.qn != wire::kReadRequestQueue) {
         fault.send_status = request_status(terminate.code, tagged);
-        if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = qp_.sent_request(terminate.ddp_header);
+        if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = sq_.find_begun(terminate.ddp_header);
         return fault;
     }
-    const std::uint32_t outstanding = qp_.orq_.size();
+    const std::uint32_t outstanding = reads_.orq.size();
     for (std::uint32_t i = 0; i < outstanding; ++i) {
-        const OutboundRead& read = qp_.orq_.peek(i);
+        const OutboundRead& read = reads_.orq.peek(i);
         if (read.msn != quoted.msn || read.send_index == OutboundRead::kNoWqe) continue;
         fault.send_index = read.send_index;
         fault.send_status = read_status(terminate.code);

@@ -7,8 +7,13 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/core/counters.h"
 #include "engine/core/probes.h"
-#include "engine/core/qp.h"
+#include "engine/core/qp_status.h"
+#include "engine/core/reads.h"
+#include "engine/core/receive_completions.h"
+#include "engine/core/send_queue.h"
+#include "engine/core/stream.h"
 #include "engine/core/tx_layout.h"
 #include "wire/fpdu.h"
 
@@ -25,8 +30,8 @@ std::size_t packet_size(std::uint32_t emss) {
 }  // namespace
 
 void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::uint8_t rtr, bool bypass) {
-    staged_ = crc || markers || qp_.memory_.foreign() != nullptr;
-    bypass_ = bypass && !markers && qp_.memory_.foreign() != nullptr;
+    staged_ = crc || markers || memory_.foreign() != nullptr;
+    bypass_ = bypass && !markers && memory_.foreign() != nullptr;
     crc_ = crc;
     markers_ = markers;
     large_ = large_fpdu;
@@ -35,41 +40,46 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
     cursor_ = Cursor{};
     cursor_.rtr = rtr;
     rtr_due_ = rtr != 0;
-    cursor_.request = qp_.sq_.head();
+    cursor_.request = sq_.head();
     reads_noted_ = cursor_.request;
     partial_sent_ = 0;
     residue_.clear();
     message_failed_ = rtr_noted_ = copies_ = false;
-    if (local_ != nullptr && local_->replaced != nullptr) qp_.memory_.bury(std::move(local_->replaced));
+    if (local_ != nullptr && local_->replaced != nullptr) memory_.bury(std::move(local_->replaced));
     local_.reset();
 }
 
 bool Tx::has_work() const {
-    if (qp_.has_fault() || rtr_due_.load(std::memory_order_relaxed)) return true;
-    if (qp_.fenced_.load(std::memory_order_relaxed)) return false;
-    return !qp_.irq_.empty() || qp_.sent_.load(std::memory_order_relaxed) != qp_.sq_.tail();
+    if (status_.has_fault() || rtr_due_.load(std::memory_order_relaxed)) return true;
+    if (stream_.fenced.load(std::memory_order_relaxed)) return false;
+    return !reads_.irq.empty() || sq_.sent() != sq_.tail();
 }
 
 bool Tx::is_done(const TxGuard&) const {
-    return partial_sent_ == 0 && cursor_.rtr == 0 && cursor_.request == qp_.sq_.tail() && qp_.irq_.empty();
+    return partial_sent_ == 0 && cursor_.rtr == 0 && cursor_.request == sq_.tail() && reads_.irq.empty();
+}
+
+// Reads before it are not complete (VERBS-5).
+bool Tx::is_fenced(const SendWqe& wqe) const {
+    return wqe.has(send_flag::kFence) && reads_.completed.load(std::memory_order_acquire) != wqe.reads_before;
 }
 
 // A request that is done here is executed when all before it is with the transport, and a fence with Reads (VERBS-5).
 bool Tx::local_is_next() const {
-    if (qp_.has_fault() || qp_.fenced_ || cursor_.rtr != 0 || partial_sent_ != 0 || cursor_.offset != 0) return false;
-    if (cursor_.request == qp_.sq_.tail()) return false;
-    const SendWqe& wqe = *qp_.sq_.peek(cursor_.request);
-    const bool reads_pending = qp_.reads_completed_.load(std::memory_order_acquire) != wqe.reads_before;
-    return is_local(wqe.opcode) && !(wqe.has(send_flag::kFence) && reads_pending);
+    if (status_.has_fault() || stream_.fenced || cursor_.rtr != 0 || partial_sent_ != 0 || cursor_.offset != 0)
+        return false;
+    if (cursor_.request == sq_.tail()) return false;
+    const SendWqe& wqe = *sq_.peek(cursor_.request);
+    return is_local(wqe.opcode) && !is_fenced(wqe);
 }
 
 bool Tx::execute_local(WindowBindingPtr& replaced) {
-    SendWqe& wqe = *qp_.sq_.peek(cursor_.request);
-    const std::uint32_t pd = qp_.init_.pd, qpn = qp_.init_.qpn;
-    if (ForeignMemory* foreign = qp_.memory_.foreign(); foreign != nullptr) return foreign->execute(qpn, wqe.wr_id);
-    if (wqe.opcode == WrOpcode::kLocalInv) return qp_.memory_.invalidate_local(pd, wqe.remote_stag, qpn);
-    qp_.binds_ = true;
-    return qp_.memory_.bind(pd, qpn, wqe.remote_stag, wqe.remote_to, wqe.bind(), replaced);
+    SendWqe& wqe = *sq_.peek(cursor_.request);
+    const std::uint32_t pd = pd_, qpn = qpn_;
+    if (ForeignMemory* foreign = memory_.foreign(); foreign != nullptr) return foreign->execute(qpn, wqe.wr_id);
+    if (wqe.opcode == WrOpcode::kLocalInv) return memory_.invalidate_local(pd, wqe.remote_stag, qpn);
+    binds_ = true;
+    return memory_.bind(pd, qpn, wqe.remote_stag, wqe.remote_to, wqe.bind(), replaced);
 }
 
 // Complete means that nobody reads or writes through the old STag any more (SEC-6), whichever thread it was that did.
@@ -80,41 +90,40 @@ Tx::Status Tx::step_local(Pass& pass) {
             raise_local_failure(cursor_.request, WcStatus::kMwBindErr);
             return Status::kMoved;
         }
-        local_.reset(new Local{std::move(replaced), qp_.memory_.grace(pass)});
+        local_.reset(new Local{std::move(replaced), memory_.grace(pass)});
     }
     if (!local_->grace.over()) return Status::kWaiting;
     local_.reset();
     ++cursor_.request;
     cursor_.response_turn = true;
-    qp_.sent_.store(cursor_.request, std::memory_order_release);
-    qp_.retire(pass);
+    sq_.set_sent(cursor_.request, pass);
     return Status::kMoved;
 }
 
 Tx::Status Tx::step(const TxGuard&, Pass& pass, Tail tail) {
     if (local_is_next()) return step_local(pass);
     Layout layout(pass.tx_staging().first(staging_), pass.tx_scratch());
-    mulpdu_ = large_ ? wire::kMaxUlpdu : wire::mulpdu(qp_.transport_->emss(), markers_);
+    mulpdu_ = large_ ? wire::kMaxUlpdu : wire::mulpdu(stream_.transport->emss(), markers_);
     fill(layout, tail);
     if (layout.octets == 0) {
         if (partial_sent_ != 0) return Status::kBroken;  // an FPDU stays cut off: its memory is gone
-        const bool nothing_more = qp_.has_fault() && (cursor_.terminated || qp_.fault_->terminate_len == 0);
+        const bool nothing_more = status_.has_fault() && (cursor_.terminated || status_.fault().terminate_len == 0);
         return nothing_more ? Status::kLast : Status::kIdle;
     }
     layout.close_run();
     const Cursor& last = layout.records[layout.record_count - 1].after;
-    qp_.responses_given_.store(last.responses, std::memory_order_release);
-    qp_.begun_.store(last.request + (last.offset != 0 ? 1 : 0), std::memory_order_release);
-    qp_.receive_completions_.send_begins();
+    reads_.responses_given.store(last.responses, std::memory_order_release);
+    sq_.set_begun(last.request + (last.offset != 0 ? 1 : 0));
+    receive_completions_.send_begins();
     const Status status = send(layout, pass);
-    if (!qp_.receive_completions_.send_ended(pass)) qp_.lose_completion();
+    if (!receive_completions_.send_ended(pass)) status_.lose_completion();
     return status;
 }
 
 Tx::Status Tx::send(Layout& layout, Pass& pass) {
     const IoResult result =
-        layout.named_count != 0 ? send_named(layout) : qp_.transport_->send(layout.slices, layout.slice_count);
-    qp_.counters_.add(Count::kTxCalls, 1);
+        layout.named_count != 0 ? send_named(layout) : stream_.transport->send(layout.slices, layout.slice_count);
+    counters_.add(Count::kTxCalls, 1);
     // The kernel copies faster in few large sends than in many small ones; but what it leaves is staged once more.
     staging_ = result.count == layout.octets ? std::min(staging_ * 2, PassPool::kTxStaging) : PassPool::kLeastTxStaging;
     switch (result.status) {
@@ -143,7 +152,7 @@ Tx::Status Tx::send(Layout& layout, Pass& pass) {
 // Leaves in the layout what was laid out before a name that is not good.
 IoResult Tx::send_named(Layout& layout) {
     const ForeignMemory::Departure departure =
-        qp_.memory_.foreign()->transmit(qp_.init_.qpn, {layout.named, layout.named_count}, layout.rest_room());
+        memory_.foreign()->transmit(qpn_, {layout.named, layout.named_count}, layout.rest_room());
     if (departure.status != IoStatus::kOk) return {departure.status, 0};
     if (departure.laid_out == 0) payload_failed(cursor_, layout.records[0].plan.kind, departure.error);
     layout.record_count = departure.laid_out;
@@ -156,17 +165,17 @@ IoResult Tx::send_named(Layout& layout) {
 // posted behind it, if they are like it, do not fill that. Moves packet_end, in octets of the send, behind it.
 bool Tx::fills_packet(const Layout& layout, const Cursor& at, const Plan& next, std::size_t& packet_end) const {
     if (next.kind != Kind::kRequest || at.offset != 0) return true;
-    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    const SendWqe& wqe = *sq_.peek(at.request);
     const std::size_t length = wqe.opcode == WrOpcode::kRead ? 0 : wqe.length;
     if (length > kCopy) return true;
     const std::size_t fpdus = next.payload == length ? 1 : (length + next.payload - 1) / next.payload;
     const std::size_t size = length + fpdus * (wire::kFpduHeaderLen + wire::kUntaggedHeaderLen + wire::kCrcLen);
     const std::size_t end = layout.octets + size;
     if (end <= packet_end) return true;
-    const std::size_t packet = packet_size(qp_.transport_->emss());
+    const std::size_t packet = packet_size(stream_.transport->emss());
     while (packet_end < end)
         packet_end += packet;
-    return (qp_.sq_.tail() - at.request) * size >= packet;
+    return (sq_.tail() - at.request) * size >= packet;
 }
 
 void Tx::fill(Layout& layout, Tail tail) {
@@ -191,7 +200,7 @@ void Tx::fill(Layout& layout, Tail tail) {
         staged_ || copies_ ? wire::fpdu_size_with_markers(0, mulpdu_) : kCopy + wire::kMaxTerminateUlpdu + 16;
     const std::size_t room = markers_ ? largest * 2 : largest;  // markers: once without, once with them
     const std::size_t most = bypass_ ? ForeignMemory::kMostOctets - largest + 1 : kMaxOctets;
-    std::size_t packet_end = tail == Tail::kCork ? packet_size(qp_.transport_->emss()) : 0;
+    std::size_t packet_end = tail == Tail::kCork ? packet_size(stream_.transport->emss()) : 0;
     Plan next;
     while (layout.has_room(room) && layout.record_count < kMaxRecords && layout.octets < most && plan(*at, next)) {
         if (tail == Tail::kCork && !fills_packet(layout, *at, next, packet_end)) {
@@ -200,7 +209,7 @@ void Tx::fill(Layout& layout, Tail tail) {
         }
         if (lay_out(layout, *at, next, layout.records[layout.record_count].after)) {
             record(next);
-        } else if (layout.record_count != 0 || !qp_.has_fault()) {
+        } else if (layout.record_count != 0 || !status_.has_fault()) {
             return;  // found out ahead of its turn, or the QP is being aborted
         }
     }
@@ -208,43 +217,41 @@ void Tx::fill(Layout& layout, Tail tail) {
 
 // The first `whole` FPDUs of the step are with the transport; cursor_ still stands before them.
 void Tx::count(const Layout& layout, std::uint32_t whole) {
-    Counters& counters = qp_.counters_;
     std::uint64_t bytes = 0;
     const Cursor* before = &cursor_;
     for (std::uint32_t i = 0; i < whole; ++i) {
         const Cursor& after = layout.records[i].after;
         bytes += layout.records[i].plan.payload;
-        SWRNIC_PROBE(fpdu_out, qp_.init_.qpn, static_cast<int>(layout.records[i].plan.kind),
-                     layout.records[i].plan.payload);
+        SWRNIC_PROBE(fpdu_out, qpn_, static_cast<int>(layout.records[i].plan.kind), layout.records[i].plan.payload);
         switch (layout.records[i].plan.kind) {
             case Kind::kRequest: {
                 if (after.request == before->request) break;
-                const WrOpcode opcode = qp_.sq_.peek(before->request)->opcode;
-                counters.add(opcode == WrOpcode::kWrite  ? Count::kTxWrites
-                             : opcode == WrOpcode::kRead ? Count::kTxReadRequests
-                                                         : Count::kTxSends,
-                             1);
+                const WrOpcode opcode = sq_.peek(before->request)->opcode;
+                counters_.add(opcode == WrOpcode::kWrite  ? Count::kTxWrites
+                              : opcode == WrOpcode::kRead ? Count::kTxReadRequests
+                                                          : Count::kTxSends,
+                              1);
                 break;
             }
             case Kind::kResponse:
-                if (after.responses != before->responses) counters.add(Count::kTxReadResponses, 1);
+                if (after.responses != before->responses) counters_.add(Count::kTxReadResponses, 1);
                 break;
             case Kind::kRtr:
-                counters.add(before->rtr == rtr::kSend   ? Count::kTxSends
-                             : before->rtr == rtr::kRead ? Count::kTxReadRequests
-                                                         : Count::kTxWrites,
-                             1);
+                counters_.add(before->rtr == rtr::kSend   ? Count::kTxSends
+                              : before->rtr == rtr::kRead ? Count::kTxReadRequests
+                                                          : Count::kTxWrites,
+                              1);
                 break;
             case Kind::kTerminate:
-                SWRNIC_PROBE(terminate_out, qp_.init_.qpn, qp_.fault_->vendor_err());
-                counters.add(Count::kTxTerminates, 1);
-                counters.add_terminate(Count::kTxTerminated, qp_.fault_->vendor_err());
+                SWRNIC_PROBE(terminate_out, qpn_, status_.fault().vendor_err());
+                counters_.add(Count::kTxTerminates, 1);
+                counters_.add_terminate(Count::kTxTerminated, status_.fault().vendor_err());
                 break;
         }
         before = &after;
     }
-    counters.add(Count::kTxBytes, bytes);
-    counters.add(Count::kTxFpdus, whole);
+    counters_.add(Count::kTxBytes, bytes);
+    counters_.add(Count::kTxFpdus, whole);
 }
 
 void Tx::commit(const Layout& layout, std::size_t sent, Pass& pass) {
@@ -273,11 +280,8 @@ void Tx::commit(const Layout& layout, std::size_t sent, Pass& pass) {
         }
     }
     for (std::uint32_t i = responses_before; i != cursor_.responses; ++i)
-        qp_.irq_.release();
-    if (qp_.sent_.load(std::memory_order_relaxed) != cursor_.request) {
-        qp_.sent_.store(cursor_.request, std::memory_order_release);
-        qp_.retire(pass);
-    }
+        reads_.irq.release();
+    if (sq_.sent() != cursor_.request) sq_.set_sent(cursor_.request, pass);
 }
 
 }  // namespace swrnic::engine

@@ -25,8 +25,14 @@
 
 namespace swrnic::engine {
 
-class Qp;
+class Counters;
+class QpStatus;
+class RandomSource;
+class ReadState;
+class ReceiveCompletions;
+class SendQueue;
 struct SendWqe;
+struct Stream;
 
 class Tx {
   public:
@@ -44,7 +50,19 @@ class Tx {
         kBroken,   // the transport is gone
     };
 
-    explicit Tx(Qp& qp) : qp_(qp) {}
+    // All of them outlive it, and are not looked at before start().
+    Tx(std::uint32_t pd, std::uint32_t qpn, MemoryTable& memory, RandomSource& random, Counters& counters,
+       QpStatus& status, Stream& stream, SendQueue& sq, ReadState& reads, ReceiveCompletions& receive_completions)
+        : pd_(pd),
+          qpn_(qpn),
+          memory_(memory),
+          random_(random),
+          counters_(counters),
+          status_(status),
+          stream_(stream),
+          sq_(sq),
+          reads_(reads),
+          receive_completions_(receive_completions) {}
     // bypass: the transport allows it.
     void start(bool crc, bool markers, bool large_fpdu, bool short_first, std::uint8_t rtr, bool bypass);
 
@@ -59,6 +77,8 @@ class Tx {
     bool has_work() const;
     // Every request is with the transport and every inbound Read is answered.
     bool is_done(const TxGuard& guard) const;
+    // Some window may be bound to the QP. Any thread.
+    bool binds() const { return binds_.load(std::memory_order_relaxed); }
 
   private:
     // What comes next in the stream. Small and copied freely: planning runs ahead on a copy.
@@ -104,6 +124,7 @@ class Tx {
     void source_failed(const Cursor& at, MemoryError error);
     void raise_local_failure(std::optional<std::uint64_t> index, WcStatus status);
 
+    bool is_fenced(const SendWqe& wqe) const;
     bool local_is_next() const;
     bool execute_local(WindowBindingPtr& replaced);
     Status step_local(Pass& pass);
@@ -133,7 +154,15 @@ class Tx {
     void commit(const Layout& layout, std::size_t sent, Pass& pass);
     void count(const Layout& layout, std::uint32_t whole);
 
-    Qp& qp_;
+    const std::uint32_t pd_, qpn_;
+    MemoryTable& memory_;
+    RandomSource& random_;
+    Counters& counters_;
+    QpStatus& status_;
+    Stream& stream_;
+    SendQueue& sq_;
+    ReadState& reads_;
+    ReceiveCompletions& receive_completions_;
     bool staged_ = false;  // CRC, markers or foreign memory
     bool crc_ = false, markers_ = false, large_ = false, short_first_ = false;
     bool bypass_ = false;  // foreign memory sends the payload itself
@@ -150,6 +179,7 @@ class Tx {
     std::uint64_t reads_noted_ = 0;  // requests before this index have their place in the ORQ
     bool rtr_noted_ = false;
     std::atomic<bool> rtr_due_{false};
+    std::atomic<bool> binds_{false};
 
     struct Local {
         WindowBindingPtr replaced;

@@ -7,8 +7,11 @@
 
 #include "engine/core/copy.h"
 #include "engine/core/memory_codes.h"
-#include "engine/core/qp.h"
+#include "engine/core/qp_status.h"
+#include "engine/core/reads.h"
 #include "engine/core/scatter.h"
+#include "engine/core/send_queue.h"
+#include "engine/core/stream.h"
 #include "engine/core/tx.h"
 #include "engine/core/tx_layout.h"
 #include "wire/fpdu.h"
@@ -35,9 +38,9 @@ Opcode send_opcode(const SendWqe& wqe) {
 
 bool Tx::plan(const Cursor& at, Plan& out) {
     if (at.terminated) return false;
-    const bool faulted = qp_.has_fault();
+    const bool faulted = status_.has_fault();
     const bool inside = at.offset != 0 || at.inside_response;
-    if (faulted && qp_.fault_->terminate_len == 0) return false;  // a Terminate came in, or none may go out
+    if (faulted && status_.fault().terminate_len == 0) return false;  // a Terminate came in, or none may go out
     // Between messages only (RFC 5040 7.1), unless the message in progress is what failed.
     if (faulted && (!inside || message_failed_)) {
         out = {Kind::kTerminate, 0};
@@ -49,28 +52,28 @@ bool Tx::plan(const Cursor& at, Plan& out) {
     }
     if (plan_message(at, out)) return true;
     // Planning itself may have raised the fault.
-    return !faulted && qp_.has_fault() && plan(at, out);
+    return !faulted && status_.has_fault() && plan(at, out);
 }
 
 bool Tx::plan_message(const Cursor& at, Plan& out) {
-    if (qp_.fenced_) return false;  // RFC 5044 7.1.2 (4)
+    if (stream_.fenced) return false;  // RFC 5044 7.1.2 (4)
     bool response = at.inside_response;
     if (!response && at.offset == 0) {
         // Messages are not interleaved; between them Responses and requests take turns (DDP-36).
-        const bool waiting = at.responses - cursor_.responses < qp_.irq_.size();
+        const bool waiting = at.responses - cursor_.responses < reads_.irq.size();
         response = waiting && at.response_turn;
         if (!response && !request_may_start(at)) {
-            if (!waiting || qp_.has_fault()) return false;  // nothing starts after a fault
+            if (!waiting || status_.has_fault()) return false;  // nothing starts after a fault
             response = true;
         }
         if (response && !response_may_start(at)) return false;
     }
     if (response) {
-        const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+        const wire::ReadRequest& request = reads_.irq.peek(at.responses - cursor_.responses).request;
         out = {Kind::kResponse, cut(request.size - at.response_offset, wire::max_tagged_payload(mulpdu_))};
         return true;
     }
-    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    const SendWqe& wqe = *sq_.peek(at.request);
     if (wqe.opcode == WrOpcode::kRead) {
         out = {Kind::kRequest, 0};
         return true;
@@ -89,20 +92,19 @@ std::uint32_t Tx::cut(std::uint32_t left, std::uint32_t room) const {
 }
 
 bool Tx::request_may_start(const Cursor& at) {
-    if (qp_.has_fault() || at.request == qp_.sq_.tail()) return false;
-    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    if (status_.has_fault() || at.request == sq_.tail()) return false;
+    const SendWqe& wqe = *sq_.peek(at.request);
     if (is_local(wqe.opcode)) return false;  // in its turn, when all before it is out (step_local)
     const bool read = wqe.opcode == WrOpcode::kRead;
-    const bool reads_pending = qp_.reads_completed_.load(std::memory_order_acquire) != wqe.reads_before;
-    if (wqe.has(send_flag::kFence) && reads_pending) return false;                                   // VERBS-5
-    if (read && at.request >= reads_noted_ && qp_.orq_.size() >= qp_.parameters_.ord) return false;  // RFC 5040 6.1
+    if (is_fenced(wqe)) return false;
+    if (read && at.request >= reads_noted_ && reads_.orq.size() >= stream_.parameters.ord)
+        return false;  // RFC 5040 6.1
     // Memory is looked at once before the message starts, so that a bad request does not cut a message off. One that
     // fits an FPDU is laid out whole or not at all.
     if (!read && wqe.length <= wire::max_untagged_payload(mulpdu_)) return true;
     IoSlice unused[64];
     const std::uint32_t needed = read ? access::kLocalWrite : 0;
-    const SliceResult all =
-        slice_sges(qp_.memory_, qp_.init_.pd, wqe.sges(), wqe.sge_count, 0, wqe.length, needed, unused, 64);
+    const SliceResult all = slice_sges(memory_, pd_, wqe.sges(), wqe.sge_count, 0, wqe.length, needed, unused, 64);
     if (all.error == MemoryError::kNone) return true;
     if (all.error == MemoryError::kForeign) return true;  // found out when it is copied
     request_failed(at);
@@ -110,9 +112,9 @@ bool Tx::request_may_start(const Cursor& at) {
 }
 
 bool Tx::response_may_start(const Cursor& at) {
-    const InboundRead& read = qp_.irq_.peek(at.responses - cursor_.responses);
+    const InboundRead& read = reads_.irq.peek(at.responses - cursor_.responses);
     if (read.request.size == 0) return true;
-    const MemoryError error = qp_.check_read_source(read.request);
+    const MemoryError error = reads_.check_source(read.request);
     if (error == MemoryError::kNone) return true;
     source_failed(at, error);
     return false;
@@ -136,13 +138,13 @@ void Tx::raise_local_failure(std::optional<std::uint64_t> index, WcStatus status
     Fault fault = Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal);
     fault.send_index = index;
     fault.send_status = status;
-    qp_.raise(fault);
+    status_.raise(fault);
 }
 
 // The region of an accepted Read Request has gone since; the Terminate quotes what was not answered yet (RFC 5040 4.8).
 void Tx::source_failed(const Cursor& at, MemoryError error) {
     if (at != cursor_) return;
-    const InboundRead& read = qp_.irq_.peek(at.responses - cursor_.responses);
+    const InboundRead& read = reads_.irq.peek(at.responses - cursor_.responses);
     wire::ReadRequest rest = read.request;
     rest.sink_to += at.response_offset;
     rest.source_to += at.response_offset;
@@ -150,7 +152,7 @@ void Tx::source_failed(const Cursor& at, MemoryError error) {
     std::array<std::byte, wire::kReadRequestSegmentLen> segment;
     wire::emit_read_request_segment(rest, read.msn, segment.data());
     message_failed_ = at.response_offset != 0;
-    qp_.raise(Fault::answered(read_code(error), AsyncEvent::kQpAccessErr, segment, segment.size()));
+    status_.raise(Fault::answered(read_code(error), AsyncEvent::kQpAccessErr, segment, segment.size()));
 }
 
 // ---- layout
@@ -233,10 +235,9 @@ void Tx::name_payload(Layout& layout, const Cursor& at, const Plan& plan, std::s
 // No slices where there should be some: the memory is foreign.
 bool Tx::payload_slices(const Cursor& at, const Plan& plan, IoSlice* out, std::uint32_t& count) {
     if (plan.kind == Kind::kResponse) {
-        const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
-        const MemoryView view =
-            qp_.memory_.look_up(qp_.init_.pd, request.source_stag, request.source_to + at.response_offset, plan.payload,
-                                access::kRemoteRead, qp_.init_.qpn);
+        const wire::ReadRequest& request = reads_.irq.peek(at.responses - cursor_.responses).request;
+        const MemoryView view = memory_.look_up(pd_, request.source_stag, request.source_to + at.response_offset,
+                                                plan.payload, access::kRemoteRead, qpn_);
         if (view.error == MemoryError::kForeign) return true;
         if (view.error != MemoryError::kNone) {
             source_failed(at, view.error);
@@ -246,14 +247,13 @@ bool Tx::payload_slices(const Cursor& at, const Plan& plan, IoSlice* out, std::u
         count = 1;
         return true;
     }
-    SendWqe& wqe = *qp_.sq_.peek(at.request);
+    SendWqe& wqe = *sq_.peek(at.request);
     if (wqe.has(send_flag::kInline)) {
         out[0] = {wqe.inline_data() + at.offset, plan.payload};
         count = 1;
         return true;
     }
-    const SliceResult result =
-        slice_sges(qp_.memory_, qp_.init_.pd, wqe.sges(), wqe.sge_count, at.offset, plan.payload, 0, out, 64);
+    const SliceResult result = slice_sges(memory_, pd_, wqe.sges(), wqe.sge_count, at.offset, plan.payload, 0, out, 64);
     if (result.error != MemoryError::kNone || result.length != plan.payload) {
         if (result.error == MemoryError::kForeign) return true;
         request_failed(at);
@@ -269,13 +269,13 @@ bool Tx::copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlic
 }
 
 ForeignName Tx::source_name(const Cursor& at, const Plan& plan) const {
-    if (plan.kind != Kind::kResponse) return {ForeignName::Kind::kSend, qp_.sq_.peek(at.request)->wr_id, at.offset};
-    const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+    if (plan.kind != Kind::kResponse) return {ForeignName::Kind::kSend, sq_.peek(at.request)->wr_id, at.offset};
+    const wire::ReadRequest& request = reads_.irq.peek(at.responses - cursor_.responses).request;
     return {ForeignName::Kind::kTagged, request.source_stag, request.source_to + at.response_offset};
 }
 
 bool Tx::copy_foreign(const Cursor& at, const Plan& plan, std::byte* to) {
-    const MemoryError error = qp_.memory_.foreign()->copy_in(qp_.init_.qpn, source_name(at, plan), {to, plan.payload});
+    const MemoryError error = memory_.foreign()->copy_in(qpn_, source_name(at, plan), {to, plan.payload});
     if (error != MemoryError::kNone) payload_failed(at, plan.kind, error);
     return error == MemoryError::kNone;
 }
@@ -285,7 +285,7 @@ std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out)
         case Kind::kRequest:
             return emit_request(at, plan, out);
         case Kind::kResponse: {
-            const wire::ReadRequest& request = qp_.irq_.peek(at.responses - cursor_.responses).request;
+            const wire::ReadRequest& request = reads_.irq.peek(at.responses - cursor_.responses).request;
             const bool last = at.response_offset + plan.payload == request.size;
             wire::TaggedHeader{last, wire::rdmap_control(Opcode::kReadResponse), request.sink_stag,
                                request.sink_to + at.response_offset}
@@ -297,12 +297,12 @@ std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out)
         case Kind::kTerminate:
             break;
     }
-    std::memcpy(out, qp_.fault_->terminate.data(), qp_.fault_->terminate_len);
-    return qp_.fault_->terminate_len;
+    std::memcpy(out, status_.fault().terminate.data(), status_.fault().terminate_len);
+    return status_.fault().terminate_len;
 }
 
 std::size_t Tx::emit_request(const Cursor& at, const Plan& plan, std::byte* out) {
-    const SendWqe& wqe = *qp_.sq_.peek(at.request);
+    const SendWqe& wqe = *sq_.peek(at.request);
     const bool last = at.offset + plan.payload == wqe.length;
     switch (wqe.opcode) {
         case WrOpcode::kWrite:
@@ -329,7 +329,7 @@ std::size_t Tx::emit_request(const Cursor& at, const Plan& plan, std::byte* out)
 std::size_t Tx::emit_rtr(const Cursor& at, std::byte* out) {
     switch (at.rtr) {
         case rtr::kRead:
-            if (!std::exchange(rtr_noted_, true)) qp_.orq_.publish({OutboundRead::kNoWqe, kAnyStag, 0, at.read_msn});
+            if (!std::exchange(rtr_noted_, true)) reads_.orq.publish({OutboundRead::kNoWqe, kAnyStag, 0, at.read_msn});
             wire::emit_read_request_segment({kAnyStag, 0, 0, kAnyStag, 0}, at.read_msn, out);
             return wire::kReadRequestSegmentLen;
         case rtr::kSend:
@@ -345,12 +345,12 @@ std::size_t Tx::emit_rtr(const Cursor& at, std::byte* out) {
 // Gives a Read its place among the outstanding ones, once, before its Request can leave. Returns its sink STag. A
 // Request may be laid out again when its place is gone already: a peer can answer what it has not been asked in full.
 std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
-    SendWqe& wqe = *qp_.sq_.peek(index);
+    SendWqe& wqe = *sq_.peek(index);
     if (index < reads_noted_) return wqe.sink_stag;
     wqe.sink_stag = 0;
     while (wqe.sink_stag == 0)
-        wqe.sink_stag = qp_.random_.next32();
-    qp_.orq_.publish({index, wqe.sink_stag, wqe.length, msn});
+        wqe.sink_stag = random_.next32();
+    reads_.orq.publish({index, wqe.sink_stag, wqe.length, msn});
     reads_noted_ = index + 1;
     return wqe.sink_stag;
 }
@@ -368,14 +368,14 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             break;
         case Kind::kResponse:
             at.response_offset += plan.payload;
-            at.inside_response = at.response_offset != qp_.irq_.peek(at.responses - cursor_.responses).request.size;
+            at.inside_response = at.response_offset != reads_.irq.peek(at.responses - cursor_.responses).request.size;
             if (at.inside_response) break;
             at.response_offset = 0;
             ++at.responses;
             at.response_turn = false;
             break;
         case Kind::kRequest: {
-            const SendWqe& wqe = *qp_.sq_.peek(at.request);
+            const SendWqe& wqe = *sq_.peek(at.request);
             at.offset += plan.payload;
             if (wqe.opcode == WrOpcode::kRead) {
                 ++at.read_msn;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/core/reads.h"
+
+#include <algorithm>
+
+#include "engine/core/stream.h"
+
+namespace swrnic::engine {
+
+void ReadState::start(const StreamParameters& parameters) {
+    depth_ = std::max<std::uint32_t>(parameters.ird, (parameters.rtr & rtr::kRead) != 0 ? 1 : 0);
+    irq.resize(depth_ * 2);
+    responses_given = 0;
+    orq.resize(std::max<std::uint32_t>(parameters.ord, 1));  // an RTR by Read is allowed one whatever the ORD (MPA-51)
+}
+
+MemoryError ReadState::check_source(const wire::ReadRequest& request) const {
+    MemoryError error =
+        memory_.look_up(pd_, request.source_stag, request.source_to, request.size, access::kRemoteRead, qpn_).error;
+    if (error == MemoryError::kForeign) {
+        const ForeignName name{ForeignName::Kind::kTagged, request.source_stag, request.source_to};
+        error = memory_.foreign()->check_source(qpn_, name, request.size);
+    }
+    if (error == MemoryError::kInvalidStag || error == MemoryError::kWrongPd) return error;
+    return (status_.access() & access::kRemoteRead) == 0 ? MemoryError::kAccess : error;
+}
+
+}  // namespace swrnic::engine

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What RX and TX share of the stream that they receive from and send to.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "engine/core/transport.h"
+#include "engine/core/types.h"
+
+namespace swrnic::engine {
+
+namespace rtr {  // SWRNIC_RTR_*
+inline constexpr std::uint8_t kSend = 1, kWrite = 2, kRead = 4;
+}
+
+struct Stream {
+    StreamParameters parameters{};
+    std::unique_ptr<Transport> transport;  // while there is a stream
+    std::atomic<bool> fenced{false};       // Responder before the first valid FPDU (MPA-25)
+};
+
+}  // namespace swrnic::engine
