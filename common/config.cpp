@@ -20,7 +20,7 @@ namespace swrnic {
 
 namespace {
 
-constexpr std::size_t kFileMax = 64 * 1024;  // bytes; a settings file of eight names is never larger
+constexpr std::size_t kFileMax = 64 * 1024;  // bytes; a settings file of nine names is never larger
 constexpr std::size_t kShownMax = 60;        // of a wrong value, in a message
 
 template <class T>
@@ -66,6 +66,12 @@ bool set_fpdu(std::string_view text, Config& config) {
     return set_word(kWords, text, config.fpdu);
 }
 
+bool set_completion(std::string_view text, Config& config) {
+    static constexpr std::array<Word<CompletionMode>, 2> kWords{
+        {{"auto", CompletionMode::kAuto}, {"sent", CompletionMode::kSent}}};
+    return set_word(kWords, text, config.completion);
+}
+
 bool set_mpa_rev(std::string_view text, Config& config) {
     static constexpr std::array<Word<std::uint8_t>, 2> kWords{{{"1", 1}, {"2", 2}}};
     return set_word(kWords, text, config.mpa_rev);
@@ -106,9 +112,10 @@ bool set_trace(std::string_view text, Config& config) {
     return true;
 }
 
-constexpr std::array<Setting, 8> kSettings{{
+constexpr std::array<Setting, 9> kSettings{{
     {"SWRNIC_CRC", "auto, on or off", set_crc},
     {"SWRNIC_FPDU", "auto, emss or 64k", set_fpdu},
+    {"SWRNIC_COMPLETION", "auto or sent", set_completion},
     {"SWRNIC_MPA_REV", "1 or 2", set_mpa_rev},
     {"SWRNIC_TIMEOUT", "seconds from 0.1 to 86400", set_timeout},
     {"SWRNIC_RNR_TIMEOUT", "seconds from 0 to 3600", set_rnr_timeout},

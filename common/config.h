@@ -12,6 +12,7 @@ namespace swrnic {
 
 enum class CrcMode : std::uint8_t { kAuto, kOn, kOff };                     // SWRNIC_CRC=auto|on|off
 enum class FpduMode : std::uint8_t { kAuto, kEmss, k64k };                  // SWRNIC_FPDU=auto|emss|64k
+enum class CompletionMode : std::uint8_t { kAuto, kSent };                  // SWRNIC_COMPLETION=auto|sent
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };  // SWRNIC_LOG=off|error|warn|info|debug
 
 struct PortRange {
@@ -21,6 +22,7 @@ struct PortRange {
 struct Config {
     CrcMode crc = CrcMode::kAuto;
     FpduMode fpdu = FpduMode::kAuto;
+    CompletionMode completion = CompletionMode::kAuto;
     std::uint8_t mpa_rev = 2;                      // SWRNIC_MPA_REV=1|2
     std::chrono::milliseconds timeout{10'000};     // SWRNIC_TIMEOUT, seconds (fractions allowed), 0.1 to 86400
     std::chrono::milliseconds rnr_timeout{1'000};  // SWRNIC_RNR_TIMEOUT, seconds (fractions allowed), 0 to 3600

@@ -82,6 +82,7 @@ void Engine::Impl::destroy_qp(DrivenQp& qp) {
         }
         if (qp.connected()) {
             start_disconnect(qp, pass);
+            if (qp.is_wired()) drive(qp, pass);  // the peer may have asked what it waits to hear
             finish(qp, pass, CloseReason::kGraceful, Ending::kDrain);
         }
         deliver(pass);
@@ -438,8 +439,8 @@ void Engine::set_access(Qp& qp, std::uint32_t access_flags) {
     qp.set_access(access_flags);
 }
 
-void Engine::wire(Qp& qp) {
-    qp.wire();
+void Engine::wire(Qp& qp, bool confirms) {
+    qp.wire(confirms);
 }
 
 void Engine::set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads) {

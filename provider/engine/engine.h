@@ -143,8 +143,9 @@ class Engine {
     // the stream, RTS follows RTR, and SQD is refused.
     bool modify_state(Qp& qp, QpState to);
     void set_access(Qp& qp, std::uint32_t access_flags);
-    // INIT, before RTR: the QP is wired by hand (Qp::wire()).
-    void wire(Qp& qp);
+    // INIT, before RTR: the QP is wired by hand (Qp::wire()). confirms: its Sends and Writes are complete when the peer
+    // has placed them, instead of when they are sent.
+    void wire(Qp& qp, bool confirms);
     // Of a wired QP, before RTS. patience: how long a request waits for a peer that is not there, before it ends with
     // RETRY_EXC_ERR; 0: for ever. reads: whether any may be posted.
     void set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads);

@@ -78,8 +78,8 @@ void Engine::Impl::doorbell_without_stream(DrivenQp& qp) {
 // A wired QP without a stream, whose requests wait for one.
 void Engine::Impl::await_peer(DrivenQp& qp, Pass& pass) {
     const std::int64_t patience = qp.patience;
-    if (qp.negotiated()) {
-        give_up_peer(qp, pass);  // it has been here, and gone
+    if (patience == 0 && qp.negotiated()) {
+        give_up_peer(qp, pass);  // it has been here, and gone: nobody would come any more
     } else if (patience != 0 && qp.peer_must_come_by == 0) {
         qp.peer_must_come_by = ticks(Clock::now()) + patience;
         arm_timer(qp, qp.peer_must_come_by);

@@ -159,7 +159,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     if (const int error = tell_shim(qp, attr, mask)) return error;
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
-    qp.engine->wire(*qp.impl);
+    qp.engine->wire(*qp.impl, to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto);
     return qp.engine->modify_state(*qp.impl, engine::QpState::kRtr) ? 0 : EINVAL;
 }
 

@@ -17,8 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
-                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE",   "SWRNIC_PORTS"};
+constexpr const char* kNames[] = {"SWRNIC_CRC",     "SWRNIC_FPDU",        "SWRNIC_MPA_REV",
+                                  "SWRNIC_TIMEOUT", "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",
+                                  "SWRNIC_TRACE",   "SWRNIC_PORTS",       "SWRNIC_COMPLETION"};
 
 class ConfigTest : public ::testing::Test {
   protected:
@@ -113,6 +114,14 @@ TEST_F(ConfigTest, SecondsTakeFractionsAndBothEndsOfTheRange) {
     }
 }
 
+TEST_F(ConfigTest, CompletionsOfWiredQpsMayMeanSent) {
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.completion, CompletionMode::kAuto);
+    ::setenv("SWRNIC_COMPLETION", "sent", 1);
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.completion, CompletionMode::kSent);
+}
+
 TEST_F(ConfigTest, PortsAreTwoNumbersBothOfThemWithin) {
     ASSERT_TRUE(load()) << error_;
     EXPECT_FALSE(config_.ports);
@@ -143,6 +152,7 @@ TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
         {"SWRNIC_RNR_TIMEOUT", ""},
         {"SWRNIC_RNR_TIMEOUT", "1e1"},
         {"SWRNIC_RNR_TIMEOUT", "3601"},
+        {"SWRNIC_COMPLETION", "placed?"},
         {"SWRNIC_PORTS", "1023-2000"},
         {"SWRNIC_PORTS", "2001-2000"},
         {"SWRNIC_PORTS", "2000"},

@@ -100,10 +100,10 @@ class Wired : public DeviceTest {
         attr.max_rd_atomic = 16;
         return ibv_modify_qp(qp.get(), &attr, kRtsMask);
     }
-    void wire(const QpPtr& qp, std::uint32_t dest_qpn) {
+    void wire(const QpPtr& qp, std::uint32_t dest_qpn, std::uint8_t timeout = 18) {
         ASSERT_EQ(to_init(qp), 0);
         ASSERT_EQ(to_rtr(qp, dest_qpn), 0);
-        ASSERT_EQ(to_rts(qp), 0);
+        ASSERT_EQ(to_rts(qp, timeout), 0);
     }
     void wire(const QpPtr& a, const QpPtr& b) {
         ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
@@ -301,7 +301,8 @@ TEST_F(Wired, APeerThatHasGoneIsNoticedByTheNextRequest) {
     for (const bool resets : {true, false}) {
         const QpPtr a = make_qp(cq_.get());
         QpPtr b = make_qp(cq_.get());
-        ASSERT_NO_FATAL_FAILURE(wire(a, b));
+        ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num, 12));  // 4.096 us * 2^12 * 7: 117 ms
+        ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
         ASSERT_NO_FATAL_FAILURE(carries(a, b));
         ASSERT_EQ(receive(a, 9), 0);
         if (resets) {
@@ -311,13 +312,72 @@ TEST_F(Wired, APeerThatHasGoneIsNoticedByTheNextRequest) {
         }
         EXPECT_TRUE(is_quiet(std::chrono::milliseconds(200)));
         EXPECT_EQ(state(a), IBV_QPS_RTS);
+        const auto begin = Clock::now();
         ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
         const ibv_wc first = next();
+        EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(100));
         EXPECT_EQ(first.wr_id, 1u);
         EXPECT_EQ(first.status, IBV_WC_RETRY_EXC_ERR);
         EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
         EXPECT_EQ(state(a), IBV_QPS_ERR);
     }
+}
+
+// Programs tell their peer by other ways that the data is there, as soon as they have the completion.
+TEST_F(Wired, ACompletionMeansPlaced) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    for (int round = 1; round <= 20'000; ++round) {
+        std::memcpy(&memory_[0], &round, sizeof round);
+        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+        ASSERT_EQ(next().status, IBV_WC_SUCCESS);
+        int there = 0;
+        std::memcpy(&there, &memory_[4096], sizeof there);
+        ASSERT_EQ(there, round);
+    }
+}
+
+// Nothing completes before the peer has a receive for it.
+TEST_F(Wired, ASendCompletesWithItsReceive) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(100)));
+    ASSERT_EQ(receive(b, 2), 0);
+    EXPECT_EQ(next().wr_id, 2u);
+    EXPECT_EQ(next().wr_id, 1u);
+}
+
+// More than the queues hold, of all kinds: each completes, in order.
+TEST_F(Wired, CompletionsKeepTheirOrder) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    std::uint64_t posted = 0, completed = 0;
+    while (completed < 20'000) {
+        while (posted < completed + 8) {
+            const ibv_wr_opcode opcode = posted % 3 == 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+            ASSERT_EQ(post(a, opcode, posted, posted % 5 == 0 ? 4096 : 64), 0);
+            ++posted;
+        }
+        const ibv_wc wc = next();
+        ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+        ASSERT_EQ(wc.wr_id, completed);
+        ++completed;
+    }
+}
+
+// A refusal of the peer's hits the request that it is for.
+TEST_F(Wired, ARemoteErrorHasItsRequest) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 2, 64, 1 << 20), 0);  // beyond the region
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 3), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    const ibv_wc failed = next();
+    EXPECT_EQ(failed.wr_id, 2u);
+    EXPECT_EQ(failed.status, IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
 }
 
 // Mooncake reconnects so: RESET, whatever the state, then INIT, RTR and RTS at once.

@@ -67,6 +67,7 @@ bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameter
     const std::uint8_t rtr_due = parameters.initiator && parameters.terminate == 0 ? parameters.rtr : 0;
     rx_.start(parameters.crc, parameters.markers_rx, parameters.short_first,
               !parameters.initiator && parameters.p2p && (parameters.rtr & rtr::kSend) != 0, bypass);
+    sq_.confirm(wired && confirms_);
     tx_.start(parameters.crc, parameters.markers_tx, parameters.large_fpdu, parameters.short_first, rtr_due, bypass);
     stream_.fenced = !parameters.initiator;
     if (!wired) {  // a wired QP's requests have their MSNs since they were posted
@@ -137,16 +138,13 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
     return std::move(stream_.transport);
 }
 
-// A wired QP's peer has gone: only a request that waits for it hears of that. A stream in which nothing has come, since
-// its caller went before, does not count.
+// A wired QP's peer has gone: only a request that waits for it hears of that, and not before its time is over, as on
+// InfiniBand: programs end when they have what they want, and do not look what has become of their last answers. A
+// stream in which nothing has come, since its caller went before, does not count.
 std::unique_ptr<Transport> Qp::leave_stream(Pass& pass, CloseReason reason) {
     connected_.store(false, std::memory_order_release);
     if (stream_.fenced) negotiated_.store(false, std::memory_order_release);
     pass.outbox().closed.push_back({init_.qpn, reason, std::nullopt, false});
-    if (!stream_.fenced && !sq_.is_empty()) {
-        status_.give_up_peer(sq_.head());
-        flush_queues(pass);
-    }
     return std::move(stream_.transport);
 }
 

@@ -49,7 +49,11 @@ class Qp {
     // The first fault wins and moves RTS or SQD to SQE. False: not the first.
     bool raise(const Fault& fault) { return status_.raise(fault); }
     bool has_fault() const { return status_.has_fault(); }
-    void wire() { status_.wire(); }
+    // confirms: its requests are complete when the peer has placed them (SendQueue::confirm).
+    void wire(bool confirms) {
+        confirms_.store(confirms, std::memory_order_relaxed);
+        status_.wire();
+    }
     bool is_wired() const { return status_.is_wired(); }
     // Of a wired QP: Reads may be posted. The others learn it from their stream.
     void allow_reads(bool allowed) { may_read_.store(allowed, std::memory_order_relaxed); }
@@ -116,6 +120,7 @@ class Qp {
     std::atomic<bool> connected_{false};
     std::atomic<bool> negotiated_{false};
     std::atomic<bool> may_read_{false};
+    std::atomic<bool> confirms_{false};  // of a wired QP
     std::atomic<bool> drain_notice_{false};
     QpStatus status_;
     Stream stream_;

@@ -11,6 +11,7 @@ void ReadState::start(const StreamParameters& parameters) {
     depth_ = std::max<std::uint32_t>(parameters.ird, (parameters.rtr & rtr::kRead) != 0 ? 1 : 0);
     irq.resize(depth_ * 2);
     responses_given = 0;
+    answered = 0;
     orq.resize(std::max<std::uint32_t>(parameters.ord, 1));  // an RTR by Read is allowed one whatever the ORD (MPA-51)
 }
 

@@ -22,10 +22,11 @@ struct InboundRead {
 
 // An outbound Read whose Response is due: TX publishes before the request can leave, RX releases.
 struct OutboundRead {
-    std::uint64_t send_index;  // kNoWqe for an RTR
+    std::uint64_t send_index;  // kNoWqe for an RTR or a question
     std::uint32_t sink_stag;   // ephemeral: names the WQE's scatter list; TO counts from 0
     std::uint32_t length;
     std::uint32_t msn;
+    std::uint64_t confirms = 0;  // a question's: the peer has placed all requests before this index when it answers
     static constexpr std::uint64_t kNoWqe = ~std::uint64_t{0};
 };
 
@@ -51,6 +52,7 @@ class ReadState {
     SpscRing<InboundRead> irq;
     std::atomic<std::uint32_t> responses_given{0};  // TX: Responses in or before the send that is under way
     SpscRing<OutboundRead> orq;
+    std::atomic<std::uint32_t> answered{0};  // RX: questions
 
   private:
     std::uint32_t depth_ = 0;  // IRD

@@ -382,6 +382,8 @@ void Rx::end_segment(Pass& pass) {
             if (last_) deliver_read(pass);
             break;
         case Opcode::kTerminate:
+            // The peer has taken everything that comes before what it refuses.
+            if (sq_.confirms() && terminated_.send_index) sq_.set_placed(*terminated_.send_index, pass);
             fail(terminated_);
             break;
         default:
@@ -442,13 +444,18 @@ void Rx::deliver_send(Pass& pass) {
 }
 
 void Rx::deliver_read(Pass& pass) {
-    const bool of_wqe = reads_.orq.peek().send_index != OutboundRead::kNoWqe;
+    const OutboundRead read = reads_.orq.peek();
     read_offset_ = 0;
     reads_.orq.release();
     wakes_sender_ = true;
-    if (!of_wqe) return;
-    reads_.completed.fetch_add(1, std::memory_order_release);
-    sq_.retire(pass);
+    if (read.send_index != OutboundRead::kNoWqe) {
+        reads_.completed.fetch_add(1, std::memory_order_release);
+    } else if (read.confirms != 0) {
+        reads_.answered.fetch_add(1, std::memory_order_release);
+    } else {
+        return;  // an RTR
+    }
+    sq_.set_placed(read.confirms, pass);
 }
 
 // A received Terminate is never answered; whatever it says, the stream ends (RFC 5040 5.4, VERBS-18).

@@ -100,14 +100,26 @@ PostResult SendQueue::write(const SendWr& wr) {
 // ---- completion
 // ----------------------------------------------------------------------------------------------------------
 
-// Sends and Writes are done when TCP has taken their last octet (RFC 5041 5.4), Reads when their Response is delivered.
+// Sends and Writes are done when TCP has taken their last octet (RFC 5041 5.4), or the peer has confirmed them; Reads
+// when their Response is delivered.
 void SendQueue::retire(Pass& pass) {
     if (!report_done(pass)) status_.lose_completion();
 }
 
+// Up to the first request, of those that are sent, that waits to be confirmed. A Read is confirmed by its Response.
+std::uint64_t SendQueue::confirmed(std::uint64_t sent) {
+    const std::uint64_t placed = placed_.load(std::memory_order_acquire);
+    for (std::uint64_t i = std::max(ring_.head(), placed); i < sent; ++i) {
+        const WrOpcode opcode = ring_.peek(i)->opcode;
+        if (!is_local(opcode) && opcode != WrOpcode::kRead) return i;
+    }
+    return sent;
+}
+
 bool SendQueue::report_done(Pass& pass) {
     const std::lock_guard hold(retire_);
-    const std::uint64_t sent = sent_.load(std::memory_order_acquire);
+    std::uint64_t sent = sent_.load(std::memory_order_acquire);
+    if (confirms_) sent = confirmed(sent);
     const std::uint32_t reads = reads_.completed.load(std::memory_order_acquire);
     std::optional<Cq::Producer> producer;
     bool kept = true;

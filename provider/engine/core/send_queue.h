@@ -54,7 +54,20 @@ class SendQueue {
     // The request, of those that have begun and are not complete, that the peer quotes in a Terminate.
     std::optional<std::uint64_t> find_begun(std::span<const std::byte> ddp_header);
 
+    // RX: the peer has placed what stands before this index.
+    void set_placed(std::uint64_t index, Pass& pass) {
+        if (index > placed_.load(std::memory_order_relaxed)) placed_.store(index, std::memory_order_release);
+        retire(pass);
+    }
+
     // ---- under both
+    // Whether Sends and Writes are complete only when the peer has placed them, as on InfiniBand; else when they are
+    // sent. For the stream that begins.
+    void confirm(bool confirms) {
+        confirms_ = confirms;
+        placed_ = ring_.head();
+    }
+    bool confirms() const { return confirms_; }
     // The MSN of the first Send that will be posted.
     void start(std::uint32_t first_msn);
     // Completes all of them: `fault`, if there is one, names the one that failed.
@@ -65,6 +78,7 @@ class SendQueue {
   private:
     PostResult write(const SendWr& wr);
     bool report_done(Pass& pass);
+    [[gnu::noinline]] std::uint64_t confirmed(std::uint64_t sent);
 
     const std::uint32_t qpn_;
     const bool signals_all_;
@@ -78,6 +92,8 @@ class SendQueue {
     std::atomic<std::uint64_t> posted_octets_{0};
     std::atomic<std::uint64_t> sent_{0};
     std::atomic<std::uint64_t> begun_{0};
+    std::atomic<std::uint64_t> placed_{0};
+    bool confirms_ = false;
     Mutex retire_;  // leaf: held while completions are made
 };
 

@@ -45,6 +45,10 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
     partial_sent_ = 0;
     residue_.clear();
     message_failed_ = rtr_noted_ = copies_ = false;
+    confirms_ = sq_.confirms();
+    questions_noted_ = 0;
+    questions_ = 0;
+    unasked_ = false;
     if (local_ != nullptr && local_->replaced != nullptr) memory_.bury(std::move(local_->replaced));
     local_.reset();
 }
@@ -52,7 +56,9 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
 bool Tx::has_work() const {
     if (status_.has_fault() || rtr_due_.load(std::memory_order_relaxed)) return true;
     if (stream_.fenced.load(std::memory_order_relaxed)) return false;
-    return !reads_.irq.empty() || sq_.sent() != sq_.tail();
+    if (!reads_.irq.empty() || sq_.sent() != sq_.tail()) return true;
+    return unasked_.load(std::memory_order_relaxed) &&
+           questions_.load(std::memory_order_relaxed) == reads_.answered.load(std::memory_order_relaxed);
 }
 
 bool Tx::is_done(const TxGuard&) const {
@@ -242,6 +248,9 @@ void Tx::count(const Layout& layout, std::uint32_t whole) {
                                                           : Count::kTxWrites,
                               1);
                 break;
+            case Kind::kQuestion:
+                counters_.add(Count::kTxReadRequests, 1);
+                break;
             case Kind::kTerminate:
                 SWRNIC_PROBE(terminate_out, qpn_, status_.fault().vendor_err());
                 counters_.add(Count::kTxTerminates, 1);
@@ -267,6 +276,10 @@ void Tx::commit(const Layout& layout, std::size_t sent, Pass& pass) {
         cursor_ = layout.records[whole - 1].after;
         residue_.clear();
         rtr_due_.store(cursor_.rtr != 0, std::memory_order_relaxed);
+        if (confirms_) {
+            questions_.store(cursor_.questions, std::memory_order_relaxed);
+            unasked_.store(cursor_.unasked != 0, std::memory_order_relaxed);
+        }
     }
     partial_sent_ = sent > start || whole == 0 ? before + (sent - start) : 0;
     if (partial_sent_ != 0) {

@@ -90,13 +90,16 @@ class Tx {
         std::uint32_t response_offset = 0;
         std::uint32_t send_msn = 1;
         std::uint32_t read_msn = 1;
-        std::uint8_t rtr = 0;       // still to be sent
-        bool terminated = false;    // the Terminate was the last FPDU
-        bool response_turn = true;  // Responses and requests take turns, message by message
+        std::uint32_t unasked = 0;    // what was sent behind the last question or Read: octets, and a charge for each
+        std::uint32_t questions = 0;  // asked
+        std::uint8_t rtr = 0;         // still to be sent
+        bool terminated = false;      // the Terminate was the last FPDU
+        bool response_turn = true;    // Responses and requests take turns, message by message
         bool inside_response = false;
         bool operator==(const Cursor&) const = default;
     };
-    enum class Kind : std::uint8_t { kRequest, kResponse, kRtr, kTerminate };
+    // kQuestion: an empty Read. RFC 5040 5.5: what was sent before it is placed when its Response comes.
+    enum class Kind : std::uint8_t { kRequest, kResponse, kRtr, kTerminate, kQuestion };
     struct Plan {
         Kind kind;
         std::uint32_t payload;  // octets
@@ -115,6 +118,8 @@ class Tx {
     bool plan(const Cursor& at, Plan& out);
     bool plan_message(const Cursor& at, Plan& out);
     std::uint32_t cut(std::uint32_t left, std::uint32_t room) const;
+    bool may_ask(const Cursor& at) const;
+    bool must_ask(const Cursor& at) const;
     bool request_may_start(const Cursor& at);
     bool response_may_start(const Cursor& at);
     // Raise the fault, unless `at` is ahead of what the transport has: then what comes before goes out first, and the
@@ -136,6 +141,7 @@ class Tx {
     std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_rtr(const Cursor& at, std::byte* out);
+    std::size_t emit_question(const Cursor& at, std::byte* out);
     void advance(Cursor& at, const Plan& plan);
     bool payload_slices(const Cursor& at, const Plan& plan, struct IoSlice* out, std::uint32_t& count);
     [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
@@ -179,6 +185,11 @@ class Tx {
     std::uint64_t reads_noted_ = 0;  // requests before this index have their place in the ORQ
     bool rtr_noted_ = false;
     std::atomic<bool> rtr_due_{false};
+    bool confirms_ = false;              // requests are complete when the peer has placed them: it is asked
+    std::uint32_t questions_noted_ = 0;  // have their place in the ORQ
+    std::uint64_t question_at_ = 0;      // the last of them: before this request
+    std::atomic<bool> unasked_{false};   // as cursor_ has them
+    std::atomic<std::uint32_t> questions_{0};
     std::atomic<bool> binds_{false};
 
     struct Local {

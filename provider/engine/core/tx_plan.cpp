@@ -25,6 +25,9 @@ using wire::Opcode;
 // A non-zero STag for messages in which it means nothing: some adapters dislike 0 (MPA-51).
 constexpr std::uint32_t kAnyStag = 1;
 
+// Octets after which a stream of requests is asked about, though it goes on; each message counts as so many more.
+constexpr std::uint32_t kAskAfter = 64 * 1024, kChargeOfMessage = 4096;
+
 Opcode send_opcode(const SendWqe& wqe) {
     const bool invalidates = wqe.opcode == WrOpcode::kSendInv;
     if (wqe.has(send_flag::kSolicited)) return invalidates ? Opcode::kSendSolicitedInvalidate : Opcode::kSendSolicited;
@@ -50,7 +53,15 @@ bool Tx::plan(const Cursor& at, Plan& out) {
         out = {Kind::kRtr, 0};
         return true;
     }
+    if (confirms_ && must_ask(at)) {
+        out = {Kind::kQuestion, 0};
+        return true;
+    }
     if (plan_message(at, out)) return true;
+    if (confirms_ && may_ask(at)) {
+        out = {Kind::kQuestion, 0};
+        return true;
+    }
     // Planning itself may have raised the fault.
     return !faulted && status_.has_fault() && plan(at, out);
 }
@@ -82,6 +93,21 @@ bool Tx::plan_message(const Cursor& at, Plan& out) {
     const std::uint32_t room = tagged ? wire::max_tagged_payload(mulpdu_) : wire::max_untagged_payload(mulpdu_);
     out = {Kind::kRequest, cut(wqe.length - at.offset, room)};
     return true;
+}
+
+// One question at a time, for all that was sent before it.
+bool Tx::may_ask(const Cursor& at) const {
+    const bool between = at.offset == 0 && !at.inside_response;
+    return between && at.unasked != 0 && at.questions == questions_noted_ &&
+           at.questions == reads_.answered.load(std::memory_order_acquire) &&
+           reads_.orq.size() < stream_.parameters.ord && !status_.has_fault();
+}
+
+// A stream that never pauses would else be asked about never. And one that was noted among the Reads, but not sent, has
+// its place in the stream.
+bool Tx::must_ask(const Cursor& at) const {
+    if (at.questions != questions_noted_) return at.request == question_at_ && at.offset == 0 && !at.inside_response;
+    return at.unasked >= kAskAfter && may_ask(at);
 }
 
 // Payload of the next segment, of `left` octets of the message. Short first: then the receiver can predict all others.
@@ -294,6 +320,8 @@ std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out)
         }
         case Kind::kRtr:
             return emit_rtr(at, out);
+        case Kind::kQuestion:
+            return emit_question(at, out);
         case Kind::kTerminate:
             break;
     }
@@ -342,6 +370,16 @@ std::size_t Tx::emit_rtr(const Cursor& at, std::byte* out) {
     }
 }
 
+std::size_t Tx::emit_question(const Cursor& at, std::byte* out) {
+    if (questions_noted_ == at.questions) {
+        reads_.orq.publish({OutboundRead::kNoWqe, kAnyStag, 0, at.read_msn, at.request});
+        ++questions_noted_;
+        question_at_ = at.request;
+    }
+    wire::emit_read_request_segment({kAnyStag, 0, 0, kAnyStag, 0}, at.read_msn, out);
+    return wire::kReadRequestSegmentLen;
+}
+
 // Gives a Read its place among the outstanding ones, once, before its Request can leave. Returns its sink STag. A
 // Request may be laid out again when its place is gone already: a peer can answer what it has not been asked in full.
 std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
@@ -350,7 +388,7 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
     wqe.sink_stag = 0;
     while (wqe.sink_stag == 0)
         wqe.sink_stag = random_.next32();
-    reads_.orq.publish({index, wqe.sink_stag, wqe.length, msn});
+    reads_.orq.publish({index, wqe.sink_stag, wqe.length, msn, index});
     reads_noted_ = index + 1;
     return wqe.sink_stag;
 }
@@ -365,6 +403,11 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             if (at.rtr == rtr::kSend) ++at.send_msn;
             if (at.rtr == rtr::kRead) ++at.read_msn;
             at.rtr = 0;
+            break;
+        case Kind::kQuestion:
+            ++at.read_msn;
+            ++at.questions;
+            at.unasked = 0;
             break;
         case Kind::kResponse:
             at.response_offset += plan.payload;
@@ -384,6 +427,9 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             } else if (wqe.opcode != WrOpcode::kWrite) {
                 ++at.send_msn;
             }
+            if (confirms_)
+                at.unasked =
+                    wqe.opcode == WrOpcode::kRead ? 0 : at.unasked + kChargeOfMessage + std::min(wqe.length, kAskAfter);
             at.offset = 0;
             ++at.request;
             at.response_turn = true;
