@@ -6,6 +6,7 @@ namespace swrnic::engine::sim {
 namespace {
 
 constexpr std::size_t kGuard = 64;
+constexpr Times kTimes{kCyclesAreNanoseconds};
 
 }  // namespace
 
@@ -15,7 +16,8 @@ Side::Side(int which, Rng& generator, std::size_t zone, const Limits& sizes)
       limits(sizes),
       random(generator.next()),
       send_cq(sizes.cq, 10),
-      recv_cq(sizes.cq, 11) {
+      recv_cq(sizes.cq, 11),
+      clock_(static_cast<std::uint64_t>(which) + 1) {
     arena.resize(4 * zone + 5 * kGuard);
     for (std::size_t i = 0; i + 8 <= arena.size(); i += 8) {
         const std::uint64_t octets = rng.next();
@@ -126,13 +128,65 @@ void Side::drive_rx() {
             }
             finish(CloseReason::kLost);
             break;
+        case Rx::Status::kAgain:
+            note_turn();
+            stalls = 0;
+            break;
         default:
             stalls = 0;
             break;
     }
 }
 
-void Side::drive_tx() {
+void Side::note_turn() {
+    const std::uint64_t octets = qp->counters().get(Count::kRxBytes), fpdus = qp->counters().get(Count::kRxFpdus);
+    const PollGate::Turn turn{octets - octets_seen_, fpdus - fpdus_seen_, qp->rx().large_left()};
+    octets_seen_ = octets;
+    fpdus_seen_ = fpdus;
+    if (!polls_.is_open_after(turn, sends_.state() != SendGate::State::kFirst)) polls_.on_turn(kTimes, turn, now_);
+}
+
+// Mostly some microseconds, now and then milliseconds.
+void Side::let_time_pass() {
+    now_ = now_ + Cycles(static_cast<std::int64_t>(clock_.between(1, std::uint64_t{1} << clock_.below(23))));
+}
+
+void Side::doorbell() {
+    if (!connected()) return;
+    const SendGate::Decision decision =
+        sends_.on_post(kTimes, now_, qp->posted_octets(), callers_.polls + callers_.arms);
+    if (decision == SendGate::Decision::kGather) {
+        callers_.deferred_at = now_;
+        return;
+    }
+    drive_tx(decision == SendGate::Decision::kCork ? Tx::Tail::kCork : Tx::Tail::kSend);
+    sends_.on_flushed(now_);
+}
+
+void Side::drive_from_poll() {
+    ++callers_.polls;
+    ++callers_.polls_done;
+    const std::uint64_t posted = qp->posted_octets();
+    const bool gathered = sends_.take_gathered(posted);
+    if (now_ >= polls_.next_look(kTimes, gathered, sends_.waits_for_peer(kTimes, now_))) drive_rx();
+    const bool corks = gathered && sends_.state() == SendGate::State::kLong;
+    drive_tx(corks ? Tx::Tail::kCork : Tx::Tail::kSend);
+    if (gathered) sends_.on_flushed(now_);
+}
+
+void Side::drive_from_thread() {
+    if (now_ < yields_until_) return;
+    const bool yielded = std::exchange(yields_until_, Cycles()) != Cycles();
+    if (!yielded || !thread_.is_driven_by(kTimes, callers_, now_, false)) {
+        drive_rx();
+        if (sends_.take_gathered(qp->posted_octets())) sends_.on_flushed(now_);
+        drive_tx();
+    }
+    if (thread_.look(kTimes, callers_, now_) == ThreadGate::State::kYield)
+        yields_until_ = now_ + kCyclesAreNanoseconds.cycles_in(thread_.yields_for());
+}
+
+void Side::drive_tx(Tx::Tail tail) {
     if (!connected()) return;
     Tx::Status status;
     {
@@ -140,7 +194,7 @@ void Side::drive_tx() {
         TxGuard guard(qp->tx_lock());
         {
             const AllocationFailures here(failing_allocations, failing_allocations != 0 ? rng.next() : 0);
-            status = qp->transmit(guard, pass);
+            status = qp->transmit(guard, pass, tail);
         }
         collect(pass);
         if (status == Tx::Status::kLast ||

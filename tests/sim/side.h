@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// One end of the simulated stream: memory in zones, a Qp, and the drive loop that engine/drive.cpp has around it.
+// One end of the simulated stream: memory in zones, a Qp, the drive loop that engine/drive.cpp has around it, and the
+// gates of engine/sched, which decide who drives by the time of the simulation.
 #pragma once
 
 #include <deque>
@@ -7,6 +8,9 @@
 #include <vector>
 
 #include "engine/core/qp.h"
+#include "engine/sched/poll_gate.h"
+#include "engine/sched/send_gate.h"
+#include "engine/sched/thread_gate.h"
 #include "sim/observer.h"
 
 namespace swrnic::engine::sim {
@@ -64,7 +68,12 @@ class Side {
     // ---- the stream
     void connect(const StreamParameters& parameters, std::unique_ptr<Transport> transport);
     void drive_rx();
-    void drive_tx();
+    void drive_tx(Tx::Tail tail = Tx::Tail::kSend);
+    // Each drives if the gates let it: behind a post, in an empty poll, and in a turn of the background thread.
+    void doorbell();
+    void drive_from_poll();
+    void drive_from_thread();
+    void let_time_pass();
     void disconnect();
     void abort();
     void finish(CloseReason reason);
@@ -111,10 +120,21 @@ class Side {
     unsigned failing_allocations = 0;  // percent of the engine's larger allocations that fail
 
   private:
+    void note_turn();
     void collect(Pass& pass);
     void send_completed(const WorkCompletion& completion);
     void receive_completed(const WorkCompletion& completion);
     void expect_placed(const Bytes& payload, const std::vector<Range>& sink, const Bytes& in, const char* what);
+
+    // Time has dice of its own.
+    Rng clock_;
+    Cycles now_{1'000'000'000};
+    SendGate sends_;
+    PollGate polls_;
+    ThreadGate thread_{true};
+    ThreadGate::Callers callers_{};
+    Cycles yields_until_{};                           // the thread, to those who drive; 0: it does not
+    std::uint64_t octets_seen_ = 0, fpdus_seen_ = 0;  // when the socket was empty the last time
 };
 
 }  // namespace swrnic::engine::sim

@@ -213,6 +213,7 @@ bool World::post_op(Side& side) {
                                                     static_cast<std::uint32_t>(op.payload.size()), stag,
                                                     wr.remote_addr});
     side.ops.push_back(std::move(op));
+    side.doorbell();
     return true;
 }
 

@@ -137,19 +137,20 @@ void World::life(bool last) {
 
 // One random turn of whoever drives: the application or the engine's thread.
 void World::step(Side& side) {
+    side.let_time_pass();
     switch (rng_.below(4)) {
         case 0:
-            side.drive_rx();
+            side.drive_from_poll();
             break;
         case 1:
-            side.drive_tx();
+            side.drive_from_thread();
             break;
         case 2:
             side.poll();
             break;
         default:
-            side.drive_rx();
-            side.drive_tx();
+            side.drive_from_poll();
+            side.drive_from_thread();
             side.poll();
             break;
     }

@@ -2,7 +2,6 @@
 // When the posts of one queue pair leave: docs/PROGRESS.md, "Posts". It decides, and does nothing itself.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -29,7 +28,11 @@ class SendGate {
         kCork,    // its caller sends whole packets of what is there
     };
 
-    State state() const { return state_of(posts_.load(std::memory_order_relaxed)); }
+    State state() const {
+        const std::uint32_t posts = posts_.load(std::memory_order_relaxed);
+        if (is_burst(posts)) return is_long(posts) ? State::kLong : State::kBurst;
+        return posts == 0 ? State::kFirst : State::kSecond;
+    }
 
     // `posted`: octets ever posted. `epoch` counts empty polls and req_notify calls: each ends all that is gathered.
     Decision on_post(const Times& times, Cycles now, std::uint64_t posted, std::uint64_t epoch) {
@@ -38,18 +41,17 @@ class SendGate {
         const Cycles gap = now - posted_at_.load(std::memory_order_relaxed);
         const std::uint32_t before = posts_.load(std::memory_order_relaxed);
         const bool polled = flushed_in_epoch_.load(std::memory_order_relaxed) != epoch;
-        const bool paused =
-            state_of(before) == State::kLong && !large ? gap > times.long_burst_gap : polled || gap > times.burst_gap;
-        const std::uint32_t posts = paused ? 0 : std::min(before + 1, tuning::kLongBurst);
+        const bool paused = is_long(before) && !large ? gap > times.long_burst_gap : polled || gap > times.burst_gap;
+        const std::uint32_t posts = paused ? 0 : before + 1;
         posts_.store(posts, std::memory_order_relaxed);
         posted_at_.store(now, std::memory_order_relaxed);
-        const std::uint64_t most = large ? tuning::kDeferredLarge : tuning::kDeferredSmall;
-        if (state_of(posts) >= State::kBurst && now - flushed_at_.load(std::memory_order_relaxed) <= times.gather &&
-            posted - flushed_octets_.load(std::memory_order_relaxed) <= most)
+        if (is_burst(posts) && now - flushed_at_.load(std::memory_order_relaxed) <= times.gather &&
+            posted - flushed_octets_.load(std::memory_order_relaxed) <=
+                (large ? tuning::kDeferredLarge : tuning::kDeferredSmall))
             return Decision::kGather;
         flushed_in_epoch_.store(epoch, std::memory_order_relaxed);
         flushed_octets_.store(posted, std::memory_order_relaxed);
-        return state_of(posts) == State::kLong ? Decision::kCork : Decision::kFlush;
+        return is_long(posts) ? Decision::kCork : Decision::kFlush;
     }
     // Somebody else drives it. False: nothing was gathered.
     bool take_gathered(std::uint64_t posted) {
@@ -66,15 +68,14 @@ class SendGate {
     }
 
   private:
-    static constexpr State state_of(std::uint32_t posts) {
-        return posts >= tuning::kLongBurst ? State::kLong : static_cast<State>(std::min(posts, 2u));
-    }
+    static constexpr bool is_burst(std::uint32_t posts) { return posts >= 2; }
+    static constexpr bool is_long(std::uint32_t posts) { return posts >= tuning::kLongBurst; }
 
     std::atomic<std::uint64_t> rung_octets_{0};  // posted by the last post
     std::atomic<std::uint64_t> flushed_octets_{0};
     std::atomic<std::uint64_t> flushed_in_epoch_{~std::uint64_t{0}};
     std::atomic<Cycles> flushed_at_{}, posted_at_{};
-    std::atomic<std::uint32_t> posts_{0};  // behind the first of the burst, as far as they matter
+    std::atomic<std::uint32_t> posts_{0};  // behind the first of the burst
 };
 
 std::string_view name(SendGate::State state);
