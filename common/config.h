@@ -21,6 +21,7 @@ struct Config {
     std::chrono::milliseconds rnr_timeout{1'000};  // SWRNIC_RNR_TIMEOUT, seconds (fractions allowed), 0 to 3600
     LogLevel log = LogLevel::kWarn;
     std::string trace;  // SWRNIC_TRACE, an absolute path; empty: none
+    bool only = false;  // SWRNIC_ONLY=on|off: swr0, though the kernel has devices
 };
 
 // Fills config; on a wrong value returns false with one clear line (name, value, where it stands, what is allowed) in

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
-                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE"};
+                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE",   "SWRNIC_ONLY"};
 
 class ConfigTest : public ::testing::Test {
   protected:
@@ -135,6 +135,7 @@ TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
         {"SWRNIC_RNR_TIMEOUT", "3601"},
         {"SWRNIC_LOG", "verbose"},
         {"SWRNIC_TRACE", "relative.pcapng"},
+        {"SWRNIC_ONLY", "yes"},
     };
     for (const auto& [name, value] : wrong) {
         ::setenv(name.c_str(), value.c_str(), 1);
