@@ -20,7 +20,7 @@ namespace swrnic {
 
 namespace {
 
-constexpr std::size_t kFileMax = 64 * 1024;  // bytes; a settings file of nine names is never larger
+constexpr std::size_t kFileMax = 64 * 1024;  // bytes; a settings file of ten names is never larger
 constexpr std::size_t kShownMax = 60;        // of a wrong value, in a message
 
 template <class T>
@@ -112,7 +112,12 @@ bool set_trace(std::string_view text, Config& config) {
     return true;
 }
 
-constexpr std::array<Setting, 9> kSettings{{
+bool set_only(std::string_view text, Config& config) {
+    static constexpr std::array<Word<bool>, 2> kWords{{{"on", true}, {"off", false}}};
+    return set_word(kWords, text, config.only);
+}
+
+constexpr std::array<Setting, 10> kSettings{{
     {"SWRNIC_CRC", "auto, on or off", set_crc},
     {"SWRNIC_FPDU", "auto, emss or 64k", set_fpdu},
     {"SWRNIC_COMPLETION", "auto or sent", set_completion},
@@ -122,6 +127,7 @@ constexpr std::array<Setting, 9> kSettings{{
     {"SWRNIC_PORTS", "two ports from 1024 to 65535, as in 20000-20100", set_ports},
     {"SWRNIC_LOG", "off, error, warn, info or debug", set_log},
     {"SWRNIC_TRACE", "the absolute path of a file", set_trace},
+    {"SWRNIC_ONLY", "on or off", set_only},
 }};
 
 // What a user or a file wrote, fit for one line of a message.

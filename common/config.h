@@ -29,6 +29,7 @@ struct Config {
     std::optional<PortRange> ports;  // SWRNIC_PORTS=FIRST-LAST, from 1024 on; none: those of the kernel's choice
     LogLevel log = LogLevel::kWarn;
     std::string trace;  // SWRNIC_TRACE, an absolute path; empty: none
+    bool only = false;  // SWRNIC_ONLY=on|off: swr0, though the kernel has devices
 };
 
 // Fills config; on a wrong value returns false with one clear line (name, value, where it stands, what is allowed) in

@@ -15,11 +15,12 @@
 namespace {
 
 constexpr const char* kRunText =
-    R"(Usage: swrnic run [--trace FILE] [--] COMMAND [ARGUMENT...]
+    R"(Usage: swrnic run [--only] [--trace FILE] [--] COMMAND [ARGUMENT...]
 
 Runs COMMAND with the RDMA device swr0 present: no root, no kernel module, no locked memory.
 The exit code is the command's; 2 when swrnic refuses (wrong settings), 127 when the command is not found, 126 when it cannot be run.
 
+  --only        insists on swr0 where the kernel has RDMA devices of its own, which the command then does not see
   --trace FILE  writes what the command's QPs send and receive to FILE, as pcapng for Wireshark and tshark
 
 Settings, by environment or in /etc/swrnic.conf (NAME=value lines; the environment wins):
@@ -32,6 +33,7 @@ Settings, by environment or in /etc/swrnic.conf (NAME=value lines; the environme
   SWRNIC_PORTS=20000-20100      ports at which peers without rdma_cm find QPs, from 1024; default: the kernel's choice
   SWRNIC_LOG=warn               off|error|warn|info|debug
   SWRNIC_TRACE=/FILE            as --trace, but what is in FILE is kept
+  SWRNIC_ONLY=on|off            on: as --only
 
 Example:
   swrnic run ib_write_bw -R &  sleep 1;  swrnic run ib_write_bw -R 127.0.0.1)";
@@ -51,22 +53,28 @@ int usage_error(const std::string& what) {
 
 int run_command(std::vector<std::string> command) {
     // Everything from the first word on belongs to the command; only what stands before it can be meant for us.
-    std::string trace;
-    if (!command.empty() && command.front() == "--trace") {
-        if (command.size() < 2) return usage_error("run: --trace takes a file");
-        trace = command[1];
-        command.erase(command.begin(), command.begin() + 2);
-    } else if (!command.empty() && command.front().rfind("--trace=", 0) == 0) {
-        trace = command.front().substr(8);
-        command.erase(command.begin());
-        if (trace.empty()) return usage_error("run: --trace takes a file");
+    swrnic::tools::RunOptions options;
+    auto word = command.begin();
+    for (; word != command.end(); ++word) {
+        if (*word == "--only") {
+            options.only = true;
+        } else if (*word == "--trace") {
+            if (++word == command.end()) return usage_error("run: --trace takes a file");
+            options.trace = *word;
+        } else if (word->rfind("--trace=", 0) == 0) {
+            options.trace = word->substr(8);
+            if (options.trace.empty()) return usage_error("run: --trace takes a file");
+        } else {
+            break;
+        }
     }
+    command.erase(command.begin(), word);
     const bool marked = !command.empty() && command.front() == "--";
     if (marked) command.erase(command.begin());
     if (command.empty()) return usage_error("run: no command given");
     if (!marked && command.front().rfind('-', 0) == 0)
         return usage_error(fmt::format("run: unknown option {}", command.front()));
-    return swrnic::tools::run(command, trace);
+    return swrnic::tools::run(command, options);
 }
 
 int dispatch(int argc, char** argv) {

@@ -73,13 +73,14 @@ int execute(const std::vector<std::string>& command) {
 
 }  // namespace
 
-int run(const std::vector<std::string>& command, const std::string& trace) {
+int run(const std::vector<std::string>& command, const RunOptions& options) {
     Config config;
     std::string error;
-    if (!trace.empty() && !begin_trace(trace, error)) return refuse(error);
+    if (!options.trace.empty() && !begin_trace(options.trace, error)) return refuse(error);
+    if (options.only && ::setenv("SWRNIC_ONLY", "on", 1) != 0) return refuse("cannot set SWRNIC_ONLY");
     if (!load_config(config, error)) return refuse(error);
     set_log_level(config.log);
-    const KernelRdma kernel = look_at_kernel_rdma();
+    const KernelRdma kernel = config.only ? KernelRdma{} : look_at_kernel_rdma();
     warn_about_the_surroundings(kernel);
     if (!prepare_environment(find_libraries(own_path()), kernel, sanitizer_runtime(find_program(command.front())),
                              error)) {

@@ -12,8 +12,12 @@ inline constexpr int kExitRefused = 2;          // wrong settings or usage, or t
 inline constexpr int kExitCannotExecute = 126;  // as env(1)
 inline constexpr int kExitNotFound = 127;
 
+struct RunOptions {
+    std::string trace;  // a file for what the QPs send and receive, or empty
+    bool only = false;  // swr0, though the kernel has devices
+};
+
 // Returns only if the command could not be started.
-// trace: a file for what the QPs send and receive, or empty.
-int run(const std::vector<std::string>& command, const std::string& trace);
+int run(const std::vector<std::string>& command, const RunOptions& options);
 
 }  // namespace swrnic::tools

@@ -8,6 +8,7 @@
 #include <netpacket/packet.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -127,7 +128,17 @@ bool names_this_host(const Interfaces& interfaces) {
     return false;
 }
 
+constinit std::array<std::atomic<std::uint64_t>, SWRNIC_COUNTERS> g_counted{};
+
 }  // namespace
+
+void count(swrnic_counter counter, std::uint32_t by) {
+    g_counted[counter].fetch_add(by, std::memory_order_relaxed);
+}
+
+std::uint64_t counted(swrnic_counter counter) {
+    return g_counted[counter].load(std::memory_order_relaxed);
+}
 
 std::uint64_t node_guid_be() {
     static std::atomic<std::uint64_t> cached{0};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "net.h"
+#include "swrnic-abi.h"
 
 namespace swrnic::shim {
 
@@ -31,6 +32,10 @@ Gid port_gid(Locked&);
 
 // Whether an interface that is up, but for loopback, has an address that others can name (IPv4, or not link-local).
 bool has_network_address();
+
+// What the contexts of this process have told by SWRNIC_UP_COUNTED. Any thread.
+void count(swrnic_counter counter, std::uint32_t by);
+std::uint64_t counted(swrnic_counter counter);
 
 std::uint8_t active_mtu();  // enum ib_mtu by VERBS-41
 std::string guid_text(std::uint64_t guid_be);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "device.h"
 #include "log.h"
 #include "state.h"
 #include "ucma.h"
@@ -104,8 +105,10 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
         }
         case SWRNIC_UP_ASYNC_EVENT:
             return raise(locked, *context, up);
-        case SWRNIC_UP_COUNTED:  // there is no `rdma statistic` to feed; `swrnic stat` asks the provider
-            return up.id < SWRNIC_COUNTERS ? 0 : -EINVAL;
+        case SWRNIC_UP_COUNTED:
+            if (up.id >= SWRNIC_COUNTERS) return -EINVAL;
+            count(static_cast<swrnic_counter>(up.id), up.aux);
+            return 0;
         default:
             return -EINVAL;
     }

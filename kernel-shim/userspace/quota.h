@@ -7,7 +7,7 @@
 
 namespace swrnic::shim {
 
-enum class Kind : std::uint8_t { kPd, kMr, kMw, kCq, kSrq, kQp, kKinds };
+enum class Kind : std::uint8_t { kPd, kMr, kMw, kAh, kCq, kSrq, kQp, kKinds };
 
 // One of the allowed number; given back when it goes.
 class Share {

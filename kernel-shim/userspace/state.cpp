@@ -86,6 +86,13 @@ bool kernel_has_rdma() {
     return false;
 }
 
+// Where the kernel's devices are there, but not wanted.
+bool insists_on_ours() {
+    Config config;
+    std::string error;
+    return load_config(config, error) && config.only;
+}
+
 }  // namespace
 
 Mode mode() {
@@ -94,7 +101,7 @@ Mode mode() {
         if (getauxval(AT_SECURE) != 0) {
             known = static_cast<int>(Mode::kSecure);
         } else {
-            known = static_cast<int>(kernel_has_rdma() ? Mode::kKernelHasRdma : Mode::kActive);
+            known = static_cast<int>(kernel_has_rdma() && !insists_on_ours() ? Mode::kKernelHasRdma : Mode::kActive);
         }
         int expected = 0;
         if (g_mode.compare_exchange_strong(expected, known) && known == static_cast<int>(Mode::kKernelHasRdma)) {

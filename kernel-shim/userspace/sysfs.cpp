@@ -54,6 +54,35 @@ class TreeBuilder {
     Tree tree_;
 };
 
+// In the contract's order (enum swrnic_counter), with the names that the module has for them.
+constexpr std::array<std::string_view, SWRNIC_COUNTERS> kCounters{
+    "tx_bytes",      "rx_bytes",      "tx_fpdus",         "rx_fpdus",         "tx_sends",          "rx_sends",
+    "tx_writes",     "rx_writes",     "tx_read_requests", "rx_read_requests", "tx_read_responses", "rx_read_responses",
+    "tx_terminates", "rx_terminates", "rx_crc_errors",    "rx_stalls",        "tx_calls",          "rx_calls"};
+
+// Of this process alone: what others count is theirs (`swrnic stat` asks them).
+void add_counters(TreeBuilder& build, const std::string& port) {
+    for (std::size_t i = 0; i < kCounters.size(); ++i)
+        build.file(port + "/hw_counters", kCounters[i], std::to_string(counted(static_cast<swrnic_counter>(i))));
+    // InfiniBand's, as its tools ask every port for them: data in words of four octets, an FPDU for a packet.
+    const auto standard = [&](std::string_view name, std::uint64_t value) {
+        build.file(port + "/counters", name, std::to_string(value));
+    };
+    standard("port_xmit_data", counted(SWRNIC_COUNT_TX_BYTES) / 4);
+    standard("port_rcv_data", counted(SWRNIC_COUNT_RX_BYTES) / 4);
+    for (const auto* kind : {"port", "unicast"}) {
+        standard(fmt::format("{}_xmit_packets", kind), counted(SWRNIC_COUNT_TX_FPDUS));
+        standard(fmt::format("{}_rcv_packets", kind), counted(SWRNIC_COUNT_RX_FPDUS));
+    }
+    standard("port_rcv_errors", counted(SWRNIC_COUNT_RX_CRC_ERRORS));
+    for (const auto* never :
+         {"VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery",
+          "local_link_integrity_errors", "multicast_rcv_packets", "multicast_xmit_packets",
+          "port_rcv_constraint_errors", "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors",
+          "port_xmit_constraint_errors", "port_xmit_discards", "port_xmit_wait", "symbol_error"})
+        standard(never, 0);
+}
+
 void add_port(TreeBuilder& build, const std::string& device, const std::vector<GidEntry>& gids) {
     const std::string port = device + "/ports/1";
     build.file(port, "state", "4: ACTIVE");
@@ -66,6 +95,7 @@ void add_port(TreeBuilder& build, const std::string& device, const std::vector<G
     build.file(port, "sm_sl", "0");
     build.file(port, "cap_mask", "0x00000000");
     build.file(port + "/pkeys", "0", "0xffff");
+    add_counters(build, port);
     for (std::size_t i = 0; i < gids.size(); ++i) {
         const std::string index = std::to_string(i);
         build.file(port + "/gids", index, gid_text(gids[i].gid));
@@ -91,6 +121,12 @@ void add_device(TreeBuilder& build) {
     build.link(device, "subsystem", "../../../../../class/infiniband");
     add_port(build, device, gids);
     build.link(kDeviceClass, kDeviceName, fmt::format("../../devices/platform/swrnic.0/infiniband/{}", kDeviceName));
+    build.file(kParent, "uevent", "MODALIAS=platform:swrnic");
+    build.file(kParent, "modalias", "platform:swrnic");
+    build.file(kParent, "numa_node", "-1");  // near to every processor
+    build.file(kParent, "vendor", fmt::format("0x{:06x}", SWRNIC_VENDOR_ID));
+    build.file(kParent, "device", fmt::format("0x{:04x}", SWRNIC_VENDOR_PART_ID));
+    build.link(kParent, "subsystem", "../../../bus/platform");
     // Links, where a kernel has the interfaces themselves.
     const std::string& netdev = gids.front().netdev;
     build.link(fmt::format("{}/net", kParent), netdev, fmt::format("../../../../class/net/{}", netdev));

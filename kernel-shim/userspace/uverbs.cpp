@@ -80,6 +80,10 @@ int UverbsFile::dispatch(Locked& locked, UverbsRequest& request) {
             return alloc_mw(request);
         case IB_USER_VERBS_CMD_DEALLOC_MW:
             return dealloc_mw(request);
+        case IB_USER_VERBS_CMD_CREATE_AH:
+            return create_ah(request);
+        case IB_USER_VERBS_CMD_DESTROY_AH:
+            return destroy_ah(request);
         case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL:
             return create_comp_channel(locked, request);
         case IB_USER_VERBS_CMD_CREATE_CQ:
@@ -185,6 +189,7 @@ void UverbsFile::closed(Locked& locked) {
     cqs_.clear();
     mrs_.clear();
     mws_.clear();
+    ahs_.clear();
     pds_.clear();
 }
 

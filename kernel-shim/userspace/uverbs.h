@@ -39,6 +39,11 @@ struct Mw {
     Pd* pd;
 };
 
+struct Ah {
+    Share share;
+    Pd* pd;
+};
+
 struct Cq;
 
 struct CompEvent {
@@ -184,6 +189,8 @@ class UverbsFile : public File {
     int dereg_mr(UverbsRequest& request);
     int alloc_mw(UverbsRequest& request);
     int dealloc_mw(UverbsRequest& request);
+    int create_ah(UverbsRequest& request);
+    int destroy_ah(UverbsRequest& request);
     int create_comp_channel(Locked& locked, UverbsRequest& request);
     int create_cq(Locked& locked, UverbsRequest& request);
     int create_cq_ex(Locked& locked, UverbsRequest& request);
@@ -215,6 +222,7 @@ class UverbsFile : public File {
     std::unordered_map<std::uint32_t, std::unique_ptr<Pd>> pds_;
     std::unordered_map<std::uint32_t, Mr> mrs_;
     std::unordered_map<std::uint32_t, Mw> mws_;
+    std::unordered_map<std::uint32_t, Ah> ahs_;
     std::unordered_map<std::uint32_t, std::unique_ptr<Cq>> cqs_;
     std::unordered_map<std::uint32_t, std::unique_ptr<Srq>> srqs_;
     std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;

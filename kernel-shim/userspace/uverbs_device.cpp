@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Device and port attributes, protection domains, memory regions.
+// Device and port attributes, protection domains, memory regions, address handles.
+#include <net/if.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "device.h"
 #include "device_limits.h"
 #include "state.h"
@@ -28,6 +33,7 @@ ib_uverbs_query_device_resp device_attributes() {
     a.device_cap_flags = kMemWindow | kMemWindowType2B;
     a.max_mr = SWR_MAX_MR;
     a.max_mw = SWR_MAX_MW;
+    a.max_ah = kMaxAh;
     a.max_srq = SWR_MAX_SRQ;
     a.max_srq_wr = SWR_MAX_SRQ_WR;
     a.max_srq_sge = SWR_MAX_SGE;
@@ -45,6 +51,17 @@ constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteAtomic = 8;
 constexpr std::uint32_t kKnownAccess = 0xff | 0x3ff00000;  // basic flags; IB_UVERBS_ACCESS_OPTIONAL_RANGE
 
 constexpr std::uint8_t kWindowType1 = 1, kWindowType2 = 2;  // enum ib_mw_type
+
+// Whether this host has a way to what the GID names, from the entry of the table that is to be the source.
+bool is_reachable(const ib_uverbs_ah_attr& attr) {
+    const std::vector<GidEntry> table = gid_table();
+    if (attr.is_global == 0 || attr.port_num != 1 || attr.grh.sgid_index >= table.size()) return false;
+    Gid gid;
+    std::copy_n(attr.grh.dgid, gid.size(), gid.begin());
+    const Address peer = address_of(gid, if_nametoindex(table[attr.grh.sgid_index].netdev.c_str()));
+    Address source;
+    return !peer.empty() && find_source({}, peer, source) == 0;
+}
 
 }  // namespace
 
@@ -176,6 +193,32 @@ int UverbsFile::dealloc_mw(UverbsRequest& request) {
     if (it == mws_.end()) return -EINVAL;
     --it->second.pd->users;
     mws_.erase(it);
+    return 0;
+}
+
+int UverbsFile::create_ah(UverbsRequest& request) {
+    ib_uverbs_create_ah core;
+    if (!request.take(core)) return -EINVAL;
+    Pd* pd = find_object(pds_, core.pd_handle);
+    if (pd == nullptr || !is_reachable(core.attr)) return -EINVAL;
+    ib_uverbs_create_ah_resp made{};
+    if (const int error = request.room(sizeof(made)); error != 0) return error;
+    Share share = Share::take(Kind::kAh);
+    if (!share) return -ENOMEM;
+    made.ah_handle = ++next_handle_;
+    ahs_.emplace(made.ah_handle, Ah{std::move(share), pd});
+    ++pd->users;
+    request.reply(made);
+    return 0;
+}
+
+int UverbsFile::destroy_ah(UverbsRequest& request) {
+    ib_uverbs_destroy_ah core;
+    if (!request.take(core)) return -EINVAL;
+    const auto it = ahs_.find(core.ah_handle);
+    if (it == ahs_.end()) return -EINVAL;
+    --it->second.pd->users;
+    ahs_.erase(it);
     return 0;
 }
 

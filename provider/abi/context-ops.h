@@ -49,7 +49,7 @@ struct verbs_context_ops {
     int (*bind_mw)(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind);
     void (*close_xrcd)();
     void (*cq_event)(ibv_cq* cq);
-    void (*create_ah)();
+    ibv_ah* (*create_ah)(ibv_pd* pd, ibv_ah_attr* attr);
     void (*create_counters)();
     ibv_cq* (*create_cq)(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector);
     ibv_cq_ex* (*create_cq_ex)(ibv_context* context, ibv_cq_init_attr_ex* attr);
@@ -66,7 +66,7 @@ struct verbs_context_ops {
     int (*dealloc_pd)(ibv_pd* pd);
     int (*dealloc_td)(ibv_td* td);
     int (*dereg_mr)(verbs_mr* mr);
-    void (*destroy_ah)();
+    int (*destroy_ah)(ibv_ah* ah);
     void (*destroy_counters)();
     int (*destroy_cq)(ibv_cq* cq);
     void (*destroy_flow)();

@@ -40,6 +40,10 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind) noexcept;
 int fill_bind(const ibv_qp& qp, const ibv_mw& mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
               engine::SendWr& wr) noexcept;
 
+// ah.cpp
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept;
+int destroy_ah(ibv_ah* ah) noexcept;
+
 // cq.cpp
 ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector) noexcept;
 int resize_cq(ibv_cq* cq, int cqe) noexcept;
@@ -77,6 +81,7 @@ int destroy_srq(ibv_srq* srq) noexcept;
     OP(alloc_pd)            \
     OP(alloc_td)            \
     OP(bind_mw)             \
+    OP(create_ah)           \
     OP(create_cq)           \
     OP(create_cq_ex)        \
     OP(create_qp)           \
@@ -86,6 +91,7 @@ int destroy_srq(ibv_srq* srq) noexcept;
     OP(dealloc_pd)          \
     OP(dealloc_td)          \
     OP(dereg_mr)            \
+    OP(destroy_ah)          \
     OP(destroy_cq)          \
     OP(destroy_qp)          \
     OP(destroy_srq)         \

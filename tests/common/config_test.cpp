@@ -17,9 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kNames[] = {"SWRNIC_CRC",     "SWRNIC_FPDU",        "SWRNIC_MPA_REV",
-                                  "SWRNIC_TIMEOUT", "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",
-                                  "SWRNIC_TRACE",   "SWRNIC_PORTS",       "SWRNIC_COMPLETION"};
+constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
+                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE",   "SWRNIC_PORTS",
+                                  "SWRNIC_COMPLETION",  "SWRNIC_ONLY"};
 
 class ConfigTest : public ::testing::Test {
   protected:
@@ -161,6 +161,7 @@ TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
         {"SWRNIC_PORTS", "2000-2001 "},
         {"SWRNIC_LOG", "verbose"},
         {"SWRNIC_TRACE", "relative.pcapng"},
+        {"SWRNIC_ONLY", "yes"},
     };
     for (const auto& [name, value] : wrong) {
         ::setenv(name.c_str(), value.c_str(), 1);

@@ -208,8 +208,15 @@ TEST_F(BadPointer, ResponsesOfDeviceDomainsAndRegions) {
     append(driver, swrnic_alloc_mw_req{78, 0});
     check({"ALLOC_MW", plain(context, IB_USER_VERBS_CMD_ALLOC_MW, window, sizeof(ib_uverbs_alloc_mw_resp), driver)});
     EXPECT_EQ(context.command(IB_USER_VERBS_CMD_DEALLOC_MW, ib_uverbs_dealloc_mw{first_word_}, 0), 0);
+    ib_uverbs_create_ah peer{};
+    peer.pd_handle = pd;
+    peer.attr.is_global = peer.attr.port_num = 1;
+    const std::uint8_t loopback[16]{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+    std::memcpy(peer.attr.grh.dgid, loopback, sizeof(loopback));
+    check({"CREATE_AH", plain(context, IB_USER_VERBS_CMD_CREATE_AH, peer, sizeof(ib_uverbs_create_ah_resp))});
+    EXPECT_EQ(context.command(IB_USER_VERBS_CMD_DESTROY_AH, ib_uverbs_destroy_ah{first_word_}, 0), 0);
     EXPECT_EQ(context.command(IB_USER_VERBS_CMD_DEALLOC_PD, ib_uverbs_dealloc_pd{pd}, 0), 0)
-        << "no other region or window holds it";
+        << "no other region, window or address handle holds it";
 }
 
 TEST_F(BadPointer, ResponsesOfQueues) {

@@ -61,9 +61,9 @@ class Stream {
     DIR* dir_;
 };
 
-// What a port has on a kernel without counters of its own.
-const std::set<std::string> kPortNames{"cap_mask", "gid_attrs",  "gids", "lid",    "lid_mask_count", "link_layer",
-                                       "pkeys",    "phys_state", "rate", "sm_lid", "sm_sl",          "state"};
+const std::set<std::string> kPortNames{"cap_mask", "counters",       "hw_counters", "gid_attrs", "gids",
+                                       "lid",      "lid_mask_count", "link_layer",  "pkeys",     "phys_state",
+                                       "rate",     "sm_lid",         "sm_sl",       "state"};
 
 std::set<std::string> without_dots(const std::vector<std::string>& names) {
     std::set<std::string> result(names.begin(), names.end());
@@ -211,6 +211,15 @@ TEST(Directory, TheParentNamesTheInterface) {
               contents(real + "/mtu"));
 }
 
+TEST(Directory, TheParentIsADeviceOfThePlatform) {
+    const std::string parent = "/sys/class/infiniband/swr0/device/";
+    EXPECT_EQ(contents(parent + "numa_node"), "-1\n");
+    EXPECT_EQ(contents(parent + "vendor"), "0x737772\n");
+    EXPECT_EQ(contents(parent + "modalias"), "platform:swrnic\n");
+    EXPECT_EQ(contents(parent + "uevent"), "MODALIAS=platform:swrnic\n");
+    EXPECT_EQ(text(realpath((parent + "subsystem").c_str(), nullptr)), "/sys/bus/platform");
+}
+
 TEST(Directory, RealDirectoriesAboveShowOurs) {
     for (const auto& [path, name] : {std::pair{"/sys/class", "infiniband"}, std::pair{"/sys/class", "infiniband_verbs"},
                                      std::pair{"/sys/class/misc", "rdma_cm"}, std::pair{"/dev", "infiniband"}}) {
@@ -297,7 +306,7 @@ struct Visited {
     std::set<std::string> paths;
     std::map<int, int> types;
     int deepest = 0;
-    std::string stop_at;
+    std::set<std::string> stop_at;
     int result = 0;
 } visited;
 
@@ -306,14 +315,15 @@ int visit(const char* path, const struct stat*, int type, FTW* where) {
     EXPECT_EQ(std::string(path).rfind('/') + 1, static_cast<std::size_t>(where->base));
     ++visited.types[type];
     visited.deepest = std::max(visited.deepest, where->level);
-    return visited.stop_at == path ? visited.result : 0;
+    return visited.stop_at.contains(path) ? visited.result : 0;
 }
 
 TEST(Directory, Nftw) {
     const std::string root = text(realpath(kDevice, nullptr));
     const std::set<std::string> all = below(root);
     ASSERT_GT(all.size(), 25u);
-    constexpr int kDirectories = 8;  // the device, ports, 1, gids, gid_attrs, types, ndevs, pkeys
+    constexpr int kDirectories =
+        10;  // the device, ports, 1, counters, hw_counters, gids, gid_attrs, types, ndevs, pkeys
     visited = {};
     EXPECT_EQ(nftw(root.c_str(), visit, 8, FTW_PHYS), 0);
     EXPECT_EQ(visited.paths, all);
@@ -326,19 +336,19 @@ TEST(Directory, Nftw) {
     EXPECT_EQ(visited.types[FTW_DP], kDirectories);
     EXPECT_EQ(visited.types[FTW_D], 0);
     visited = {};
-    visited.stop_at = root + "/ports";
+    visited.stop_at = {root + "/ports"};
     visited.result = FTW_SKIP_SUBTREE;
     EXPECT_EQ(nftw(root.c_str(), visit, 8, FTW_PHYS | FTW_ACTIONRETVAL), 0);
     EXPECT_FALSE(visited.paths.contains(root + "/ports/1"));
     EXPECT_TRUE(visited.paths.contains(root + "/uevent"));
     visited = {};
-    visited.stop_at = root + "/ports/1";
+    visited.stop_at = {root + "/ports/1"};
     visited.result = 77;
     EXPECT_EQ(nftw(root.c_str(), visit, 8, FTW_PHYS), 77);
     visited = {};
-    // device leads up again, so the walk meets the device once more; it ends all the same. The interface leads to all
-    // of the real /sys.
-    visited.stop_at = "/sys/class/infiniband/swr0/device/net";
+    // device leads up again, so the walk meets the device once more; it ends all the same. The interface and
+    // the subsystem of the parent lead to all of the real /sys.
+    visited.stop_at = {"/sys/class/infiniband/swr0/device/net", "/sys/class/infiniband/swr0/device/subsystem"};
     visited.result = FTW_SKIP_SUBTREE;
     EXPECT_EQ(nftw64(kDevice, reinterpret_cast<__nftw64_func_t>(visit), 8, FTW_CHDIR | FTW_ACTIONRETVAL), 0);
     EXPECT_TRUE(visited.paths.contains("/sys/class/infiniband/swr0/ports/1/gids/0"));
@@ -412,8 +422,8 @@ TEST(Directory, FtsSkipsAndFollows) {
             EXPECT_EQ(fts64_set(walk, entry, FTS_SKIP), 0);
         }
         EXPECT_NE(name, "link_layer") << "below what was skipped";
-        // The interface is the real file system's, and large.
-        if (name == "net" && entry->fts_info == FTS_D) fts64_set(walk, entry, FTS_SKIP);
+        // The interface and the parent's subsystem are the real file system's, and large.
+        if ((name == "net" || name == "subsystem") && entry->fts_info == FTS_D) fts64_set(walk, entry, FTS_SKIP);
         saw_cycle |= entry->fts_info == FTS_DC;
         saw_missing |= entry->fts_info == FTS_NS && entry->fts_errno == ENOENT;
         saw_file |= entry->fts_level == 0 && entry->fts_info == FTS_F;

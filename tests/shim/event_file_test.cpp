@@ -50,6 +50,14 @@ TEST_F(EventFileTest, CountersOfTheContract) {
     const auto& context = pair.active.context;
     for (std::uint32_t counter = 0; counter < SWRNIC_COUNTERS; ++counter)
         EXPECT_EQ(context.report(SWRNIC_UP_COUNTED, counter, 0xffffffff), 0) << counter;
+    const std::string port = "/sys/class/infiniband/swr0/ports/1/";
+    EXPECT_EQ(contents(port + "hw_counters/tx_bytes"), "4294967295\n");
+    EXPECT_EQ(contents(port + "hw_counters/rx_calls"), "4294967295\n");
+    EXPECT_EQ(contents(port + "counters/port_xmit_data"), "1073741823\n");
+    EXPECT_EQ(context.report(SWRNIC_UP_COUNTED, SWRNIC_COUNT_TX_BYTES, 5), 0);
+    EXPECT_EQ(contents(port + "hw_counters/tx_bytes"), "4294967300\n");
+    EXPECT_EQ(contents(port + "counters/port_xmit_data"), "1073741825\n");
+    EXPECT_EQ(contents(port + "counters/symbol_error"), "0\n");
     EXPECT_EQ(context.report(SWRNIC_UP_COUNTED, SWRNIC_COUNTERS, 1), EINVAL);
     EXPECT_EQ(context.report(SWRNIC_UP_COUNTED, 0xffffffff, 1), EINVAL);
 }

@@ -29,6 +29,19 @@ int alloc_mw(const Context& context, std::uint32_t pd, std::uint32_t& handle) {
     return error;
 }
 
+// To this host itself.
+int create_ah(const Context& context, std::uint32_t pd) {
+    ib_uverbs_create_ah_resp made{};
+    ib_uverbs_create_ah core{};
+    core.response = reinterpret_cast<std::uint64_t>(&made);
+    core.pd_handle = pd;
+    core.attr.is_global = core.attr.port_num = 1;
+    core.attr.grh.dgid[10] = core.attr.grh.dgid[11] = 0xff;  // ::ffff:127.0.0.1
+    core.attr.grh.dgid[12] = 127;
+    core.attr.grh.dgid[15] = 1;
+    return context.command(IB_USER_VERBS_CMD_CREATE_AH, core, sizeof(made));
+}
+
 int create_srq(const Context& context, std::uint32_t pd) {
     ib_uverbs_create_srq_resp made{};
     ib_uverbs_create_srq core{};
@@ -90,6 +103,11 @@ TEST(Quota, MemoryWindows) {
                      std::uint32_t handle = 0;
                      return alloc_mw(context, pd, handle);
                  });
+}
+
+TEST(Quota, AddressHandles) {
+    expect_quota("address handles", static_cast<std::uint32_t>(limits(Context()).max_ah), 0,
+                 [](const Context& context, std::uint32_t pd, std::uint32_t) { return create_ah(context, pd); });
 }
 
 TEST(Quota, CompletionQueues) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "device.h"
 
+#include <arpa/inet.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace swrnic::test {
 namespace {
@@ -69,6 +72,70 @@ TEST_F(Device, gids_and_pkey) {
         EXPECT_EQ(ibv_query_pkey(context_.get(), 1, 0, &pkey), 0);
         EXPECT_EQ(pkey, 0xffff);
     }
+}
+
+TEST_F(Device, every_way_to_ask_for_gids_agrees) {
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context_.get(), 1, &port), 0);
+    std::vector<ibv_gid_entry> table(static_cast<std::size_t>(port.gid_tbl_len) + 1);
+    ASSERT_EQ(ibv_query_gid_table(context_.get(), table.data(), table.size(), 0), port.gid_tbl_len);
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        SCOPED_TRACE(i);
+        ibv_gid gid{};
+        ibv_gid_entry entry{};
+        ASSERT_EQ(ibv_query_gid(context_.get(), 1, i, &gid), 0);
+        ASSERT_EQ(ibv_query_gid_ex(context_.get(), 1, static_cast<std::uint32_t>(i), &entry, 0), 0);
+        for (const ibv_gid_entry& each : {entry, table[static_cast<std::size_t>(i)]}) {
+            EXPECT_EQ(std::memcmp(&each.gid, &gid, sizeof(gid)), 0);
+            EXPECT_EQ(each.gid_index, static_cast<std::uint32_t>(i));
+            EXPECT_EQ(each.port_num, 1u);
+            EXPECT_EQ(each.gid_type, std::uint32_t{IBV_GID_TYPE_ROCE_V2});
+            EXPECT_NE(each.ndev_ifindex, 0u);
+        }
+    }
+}
+
+TEST_F(Device, address_handles_are_for_what_can_be_reached) {
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context_.get(), 1, &port), 0);
+    const auto make = [&](const ibv_gid& gid, int source) {
+        ibv_ah_attr attr{};
+        attr.is_global = attr.port_num = 1;
+        attr.grh.dgid = gid;
+        attr.grh.sgid_index = static_cast<std::uint8_t>(source);
+        return ibv_create_ah(pd_.get(), &attr);
+    };
+    const auto named = [](const char* text) {
+        ibv_gid gid{};
+        inet_pton(AF_INET6, text, gid.raw);
+        return gid;
+    };
+    bool only_loopback = true;
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        ibv_gid gid{};
+        ASSERT_EQ(ibv_query_gid(context_.get(), 1, i, &gid), 0);
+        const ibv_gid loopback[]{named("::1"), named("::ffff:127.0.0.1")};
+        only_loopback &= i == 0 || std::memcmp(&gid, &loopback[0], 16) == 0 || std::memcmp(&gid, &loopback[1], 16) == 0;
+        ibv_ah* ah = make(gid, i);
+        ASSERT_NE(ah, nullptr) << i;
+        EXPECT_EQ(ah->context, context_.get());
+        EXPECT_EQ(ah->pd, pd_.get());
+        EXPECT_EQ(ibv_dealloc_pd(pd_.get()), EBUSY);
+        EXPECT_EQ(ibv_destroy_ah(ah), 0);
+    }
+    std::vector<const char*> unreachable{"::", "ff02::1", "::ffff:224.0.0.1"};
+    if (only_loopback) unreachable.insert(unreachable.end(), {"::ffff:198.51.100.1", "2001:db8::1"});
+    for (const char* each : unreachable) {
+        errno = 0;
+        EXPECT_EQ(make(named(each), 0), nullptr) << each;
+        EXPECT_EQ(errno, EINVAL) << each;
+    }
+    EXPECT_EQ(make(named("::ffff:127.0.0.1"), port.gid_tbl_len), nullptr) << "no such source";
+    ibv_ah_attr local{};
+    local.port_num = 1;
+    EXPECT_EQ(ibv_create_ah(pd_.get(), &local), nullptr) << "a LID names nothing";
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_GT(limits_.max_ah, 0);
 }
 
 TEST_F(Device, opens_more_than_once) {

@@ -97,11 +97,6 @@ TEST_F(Optional, objects_of_other_devices) {
              attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
              return ibv_open_qp(context(), &attr);
          })},
-        {"address handle", refusal([&] {
-             ibv_ah_attr attr{};
-             attr.port_num = 1;
-             return ibv_create_ah(pd(), &attr);
-         })},
         {"null region", refusal([&] { return ibv_alloc_null_mr(pd()); })},
         {"region of a dma-buf",
          refusal([&] { return ibv_reg_dmabuf_mr(pd(), 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE); })},
@@ -159,7 +154,6 @@ TEST_F(Optional, requests_without_an_equivalent) {
 TEST_F(Optional, attributes_of_other_devices) {
     ibv_device_attr_ex attr{};
     ASSERT_EQ(ibv_query_device_ex(context(), nullptr, &attr), 0);
-    EXPECT_EQ(attr.orig_attr.max_ah, 0);
     EXPECT_EQ(attr.orig_attr.max_mcast_grp, 0);
     EXPECT_EQ(attr.orig_attr.max_raw_ethy_qp, 0);
     EXPECT_EQ(attr.orig_attr.atomic_cap, IBV_ATOMIC_NONE);

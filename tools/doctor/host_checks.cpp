@@ -120,7 +120,7 @@ Findings check_kernel_rdma(const KernelRdma& kernel) {
         findings.push_back(ok("swrnic's kernel module is loaded: `swrnic run` only starts the command"));
     else if (kernel.character_devices)
         findings.push_back(fail("/dev/infiniband holds devices of the kernel's, so the userspace shim steps aside",
-                                "use those devices, or start a container without /dev/infiniband"));
+                                "use those devices, or see swr0 instead of them: swrnic run --only COMMAND"));
     return findings;
 }
 
