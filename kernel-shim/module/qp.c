@@ -350,6 +350,9 @@ int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct 
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
+	/* Wired without rdma_cm: the userspace shim alone makes such connections. */
+	if ((mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RTR && (mask & (IB_QP_AV | IB_QP_DEST_QPN)))
+		return -EOPNOTSUPP;
 	if ((mask & IB_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SWR_MAX_READS)
 		return -EINVAL;
 	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > SWR_MAX_READS)

@@ -19,9 +19,9 @@ namespace swrnic::engine {
 
 // The few counters that no stream of reasonable length can bring to their limits.
 struct CoreTestAccess {
-    static std::uint32_t& next_msn(Rx& rx, std::uint32_t qn) { return rx.msn_[qn]; }
-    static std::uint32_t& send_offset(Rx& rx) { return rx.send_mo_; }
-    static unsigned recent_large(const Rx& rx) { return rx.recent_large_; }  // the last message in bit 0
+    static std::uint32_t& next_msn(Rx& rx, std::uint32_t qn) { return rx.segment_.msn_[qn]; }
+    static std::uint32_t& send_offset(Rx& rx) { return rx.segment_.send_mo_; }
+    static unsigned recent_large(const Rx& rx) { return rx.sizes_.recent_large(); }  // the last message in bit 0
 };
 
 namespace test {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // One DDP segment: checks (in the order of DDP-31), placement, delivery. RFC 5041 5 and 7, RFC 5040 5 and 7.
+#include "engine/core/rx_segment.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,7 +15,6 @@
 #include "engine/core/reads.h"
 #include "engine/core/receive_completions.h"
 #include "engine/core/receive_queue.h"
-#include "engine/core/rx.h"
 #include "engine/core/send_queue.h"
 #include "engine/core/stream.h"
 
@@ -47,7 +48,7 @@ constexpr WcStatus request_status(wire::TerminateCode code, bool tagged) {
 
 }  // namespace
 
-std::size_t Rx::segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_control) {
+std::size_t RxSegment::header_len(std::uint8_t ddp_control, std::uint8_t rdmap_control) {
     if (wire::is_tagged(ddp_control)) return wire::kTaggedHeaderLen;
     switch (wire::opcode_of(rdmap_control)) {
         case Opcode::kReadRequest:
@@ -59,31 +60,41 @@ std::size_t Rx::segment_header_len(std::uint8_t ddp_control, std::uint8_t rdmap_
     }
 }
 
-Rx::Verdict Rx::fail(Fault fault) {
+void RxSegment::start(bool rtr_send) {
+    rtr_send_ = rtr_send;
+    first_ = last_ = true;
+    stop_ = Stop::kNone;
+    msn_ = {1, 1, 1};
+    send_mo_ = read_offset_ = 0;
+}
+
+RxSegment::Verdict RxSegment::fail(Fault fault) {
     if (dry_run_) return Verdict::kFail;
     if (stream_.fenced && fault.code && fault.code->layer == 2)
         fault.terminate_len = 0;  // nothing may be sent before the first valid FPDU, not even this (MPA-94)
     status_.raise(fault);
-    phase_ = Phase::kDiscard;
+    stop_ = Stop::kFailed;
     return Verdict::kFail;
 }
 
-Rx::Verdict Rx::fail(wire::TerminateCode code, AsyncEvent event, Header header) {
+RxSegment::Verdict RxSegment::fail(wire::TerminateCode code, AsyncEvent event, Header header) {
     return fail(Fault::answered(code, event, header, ulpdu_len_));
-}
-
-void Rx::give_up_waiting(const RxGuard&) {
-    if (stop_ != Stop::kNoReceive || rq_.take()) return;
-    const Header header = framed_ ? Header(frame_.octets()).subspan(wire::kFpduHeaderLen)
-                                  : Header(header_).subspan(wire::kFpduHeaderLen, header_have_ - wire::kFpduHeaderLen);
-    fail(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header);  // RFC 5041 7.2
 }
 
 // ---- checks
 // --------------------------------------------------------------------------------------------------------------
 
-Rx::Verdict Rx::begin_segment(Header header) {
-    target_ = Target::kNothing;
+bool RxSegment::begins_well(Header header, std::uint32_t ulpdu_len) {
+    dry_run_ = true;
+    const Verdict verdict = begin(header, ulpdu_len);
+    dry_run_ = false;
+    return verdict == Verdict::kAccept;
+}
+
+RxSegment::Verdict RxSegment::begin(Header header, std::uint32_t ulpdu_len) {
+    ulpdu_len_ = ulpdu_len;
+    payload_left_ = ulpdu_len - static_cast<std::uint32_t>(header.size());
+    place_.target = Target::kNothing;
     fresh_ = {};
     if (header.size() < wire::kControlLen) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, {});
     const std::uint8_t ddp = octet(header[0]);
@@ -106,7 +117,7 @@ Rx::Verdict Rx::begin_segment(Header header) {
     return Opcode(opcode_) == Opcode::kWrite ? begin_write(fields, header) : begin_read_response(fields, header);
 }
 
-Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
+RxSegment::Verdict RxSegment::begin_write(const wire::TaggedHeader& tagged, Header header) {
     if (payload_left_ == 0) return Verdict::kAccept;  // RFC 5041 5.2: nothing is checked
     MemoryView view = memory_.look_up(pd_, tagged.stag, tagged.to, payload_left_, access::kRemoteWrite, qpn_);
     // The QP's own grant is an access right too; it matters after STag and association.
@@ -117,14 +128,14 @@ Rx::Verdict Rx::begin_write(const wire::TaggedHeader& tagged, Header header) {
         view.error = MemoryError::kAccess;
     }
     if (view.error != MemoryError::kNone) return fail(write_code(view.error), AsyncEvent::kQpAccessErr, header);
-    target_ = Target::kRegion;
-    stag_ = tagged.stag;
-    offset_ = tagged.to;
+    place_.target = Target::kRegion;
+    place_.stag = tagged.stag;
+    place_.offset = tagged.to;
     if (view.data != nullptr) fresh_ = {view.data, payload_left_};
     return Verdict::kAccept;
 }
 
-Rx::Verdict Rx::begin_read_response(const wire::TaggedHeader& tagged, Header header) {
+RxSegment::Verdict RxSegment::begin_read_response(const wire::TaggedHeader& tagged, Header header) {
     if (reads_.orq.empty()) return fail(wire::fault::kUnexpectedReadResponse, AsyncEvent::kQpReqErr, header);
     const OutboundRead& read = reads_.orq.peek();
     const auto mismatch = [&](wire::TerminateCode code) {
@@ -143,12 +154,12 @@ Rx::Verdict Rx::begin_read_response(const wire::TaggedHeader& tagged, Header hea
     }
     if (last_ && read_offset_ + payload_left_ != read.length) return mismatch(wire::fault::kTaggedBounds);
     if (payload_left_ == 0) return Verdict::kAccept;
-    target_ = Target::kReadSink;
-    offset_ = tagged.to;
+    place_.target = Target::kReadSink;
+    place_.offset = tagged.to;
     return find_target();
 }
 
-Rx::Verdict Rx::begin_untagged(const wire::UntaggedHeader& untagged, Header header) {
+RxSegment::Verdict RxSegment::begin_untagged(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.qn > wire::kTerminateQueue) return fail(wire::fault::kInvalidQn, AsyncEvent::kQpReqErr, header);
     if (untagged.qn != wire::traits_of(opcode_).qn) {
         return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
@@ -164,7 +175,7 @@ Rx::Verdict Rx::begin_untagged(const wire::UntaggedHeader& untagged, Header head
     }
 }
 
-Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) {
+RxSegment::Verdict RxSegment::begin_send(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.msn != msn_[wire::kSendQueue]) return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
     invalidate_stag_ = untagged.invalidate_stag;
     rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
@@ -173,6 +184,7 @@ Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) 
         if (dry_run_) return Verdict::kStall;
         counters_.add(Count::kRxStalls, 1);
         ++stalls_;
+        stop_ = Stop::kNoReceive;
         return Verdict::kStall;
     }
     const RecvWqe& wqe = rq_.oldest();
@@ -182,12 +194,12 @@ Rx::Verdict Rx::begin_send(const wire::UntaggedHeader& untagged, Header header) 
         fault.recv_status = WcStatus::kLocLenErr;
         return fail(fault);
     }
-    target_ = Target::kReceive;
-    offset_ = send_mo_;
+    place_.target = Target::kReceive;
+    place_.offset = send_mo_;
     return find_target();
 }
 
-Rx::Verdict Rx::begin_read_request(const wire::UntaggedHeader& untagged, Header header) {
+RxSegment::Verdict RxSegment::begin_read_request(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.msn != msn_[wire::kReadRequestQueue]) {
         return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
     }
@@ -204,7 +216,7 @@ Rx::Verdict Rx::begin_read_request(const wire::UntaggedHeader& untagged, Header 
     return check_read_source(header);
 }
 
-Rx::Verdict Rx::check_read_source(Header header) {
+RxSegment::Verdict RxSegment::check_read_source(Header header) {
     if (read_request_.size == 0) return Verdict::kAccept;  // RFC 5040 5.2.1
     const MemoryError error = reads_.check_source(read_request_);
     if (error == MemoryError::kNone) return Verdict::kAccept;
@@ -214,24 +226,23 @@ Rx::Verdict Rx::check_read_source(Header header) {
 // ---- placement
 // -----------------------------------------------------------------------------------------------------------
 
-// Where `length` octets go from `offset` on, TO or MO or offset into the Read's sink: looked up anew each time.
-SliceResult Rx::slices(IoSlice* out, std::uint64_t offset, std::uint32_t length) const {
+SliceResult RxSegment::slices(IoSlice* out, const Place& place, std::uint32_t length) const {
     const std::uint32_t pd = pd_;
-    switch (target_) {
+    switch (place.target) {
         case Target::kRegion: {
-            const MemoryView view = memory_.look_up(pd, stag_, offset, length, access::kRemoteWrite, qpn_);
+            const MemoryView view = memory_.look_up(pd, place.stag, place.offset, length, access::kRemoteWrite, qpn_);
             if (view.error != MemoryError::kNone) return {view.error, 0, 0};
             out[0] = {view.data, length};
             return {MemoryError::kNone, 1, length};
         }
         case Target::kReceive: {
             const RecvWqe& wqe = rq_.oldest();
-            return slice_sges(memory_, rq_.pd(), wqe.sges(), wqe.sge_count, offset, length, access::kLocalWrite, out,
-                              kMaxSlices);
+            return slice_sges(memory_, rq_.pd(), wqe.sges(), wqe.sge_count, place.offset, length, access::kLocalWrite,
+                              out, kMaxSlices);
         }
         case Target::kReadSink: {
             const SendWqe& wqe = *sq_.peek(reads_.orq.peek().send_index);
-            return slice_sges(memory_, pd, wqe.sges(), wqe.sge_count, offset, length, access::kLocalWrite, out,
+            return slice_sges(memory_, pd, wqe.sges(), wqe.sge_count, place.offset, length, access::kLocalWrite, out,
                               kMaxSlices);
         }
         case Target::kNothing:
@@ -241,9 +252,9 @@ SliceResult Rx::slices(IoSlice* out, std::uint64_t offset, std::uint32_t length)
 }
 
 // The whole rest of the payload has its place, or the segment is refused.
-Rx::Verdict Rx::find_target() {
+RxSegment::Verdict RxSegment::find_target() {
     std::array<IoSlice, kMaxSlices> io;
-    const SliceResult where = slices(io.data(), offset_, payload_left_);
+    const SliceResult where = slices(io.data(), place_, payload_left_);
     if (where.error == MemoryError::kForeign) return Verdict::kAccept;  // found out when it is placed
     if (where.error != MemoryError::kNone) {
         sink_lost();
@@ -253,27 +264,15 @@ Rx::Verdict Rx::find_target() {
     return Verdict::kAccept;
 }
 
-bool Rx::place(std::span<const std::byte> payload) {
-    if (payload.size() > fresh_.length) return place_anew(payload);
-    if (!copy_octets(fresh_.base, payload.data(), payload.size())) {
-        sink_lost();
-        return false;
-    }
-    fresh_ = {fresh_.base + payload.size(), fresh_.length - payload.size()};
-    placed(static_cast<std::uint32_t>(payload.size()));
-    return true;
-}
-
-bool Rx::place_anew(std::span<const std::byte> payload) {
+bool RxSegment::place_anew(std::span<const std::byte> payload) {
     fresh_ = {};
-    if (target_ == Target::kNothing) {
+    if (place_.target == Target::kNothing) {
         payload_left_ -= static_cast<std::uint32_t>(payload.size());
-        if (payload_left_ == 0 && phase_ == Phase::kPayload) phase_ = Phase::kTrailer;
         return true;
     }
     while (!payload.empty()) {
         std::array<IoSlice, kMaxSlices> io;
-        const SliceResult where = slices(io.data(), offset_, payload_left_);
+        const SliceResult where = slices(io.data(), place_, payload_left_);
         if (where.error != MemoryError::kNone || where.count == 0) {
             sink_lost();
             return false;
@@ -292,21 +291,30 @@ bool Rx::place_anew(std::span<const std::byte> payload) {
 }
 
 // Of the segment in progress, in foreign memory.
-ForeignName Rx::target_name() const {
-    if (target_ == Target::kReceive) return {ForeignName::Kind::kRecv, rq_.oldest().wr_id, offset_};
-    if (target_ == Target::kReadSink)
-        return {ForeignName::Kind::kSend, sq_.peek(reads_.orq.peek().send_index)->wr_id, offset_};
-    return {ForeignName::Kind::kTagged, stag_, offset_};
+ForeignName RxSegment::target_name() const {
+    if (place_.target == Target::kReceive) return {ForeignName::Kind::kRecv, rq_.oldest().wr_id, place_.offset};
+    if (place_.target == Target::kReadSink)
+        return {ForeignName::Kind::kSend, sq_.peek(reads_.orq.peek().send_index)->wr_id, place_.offset};
+    return {ForeignName::Kind::kTagged, place_.stag, place_.offset};
 }
 
-// A whole segment's.
-bool Rx::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header) {
+std::uint32_t RxSegment::read_length() const {
+    return reads_.orq.peek().length;
+}
+
+bool RxSegment::place_whole(std::span<const std::byte> payload, Header header) {
+    ForeignMemory* const foreign = memory_.foreign();
+    if (foreign != nullptr && has_place() && !payload.empty()) return place_foreign(*foreign, payload, header);
+    return place(payload);
+}
+
+bool RxSegment::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header) {
     const MemoryError error = memory.copy_out(qpn_, target_name(), payload);
     if (error == MemoryError::kNone) {
         placed(static_cast<std::uint32_t>(payload.size()));
         return true;
     }
-    if (target_ == Target::kRegion) {
+    if (place_.target == Target::kRegion) {
         fail(write_code(error), AsyncEvent::kQpAccessErr, header);
     } else {
         sink_lost();
@@ -314,22 +322,19 @@ bool Rx::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload
     return false;
 }
 
-void Rx::placed(std::uint32_t length) {
-    offset_ += length;
-    payload_left_ -= length;
-    if (target_ == Target::kReceive) send_mo_ += length;
-    if (target_ == Target::kReadSink) read_offset_ += length;
-    if (payload_left_ == 0 && phase_ == Phase::kPayload) phase_ = Phase::kTrailer;
+void RxSegment::placed_unread(std::uint32_t segments, std::uint32_t octets) {
+    counters_.add(Count::kRxFpdus, segments - 1);
+    counters_.add(Count::kRxBytes, octets - payload_left_);
+    payload_left_ = octets;
+    placed(octets);
 }
 
-// The memory behind an accepted segment is bad, or was taken away meanwhile: ours for a Send or a Response, the peer's
-// STag for a Write.
-void Rx::sink_lost() {
-    if (target_ == Target::kRegion) {
+void RxSegment::sink_lost() {
+    if (place_.target == Target::kRegion) {
         fail(wire::fault::kTaggedInvalidStag, AsyncEvent::kQpAccessErr, {});
         return;
     }
-    const bool receive = target_ == Target::kReceive;
+    const bool receive = place_.target == Target::kReceive;
     Fault fault = Fault::answered(receive ? wire::fault::kDdpLocalCatastrophic : wire::fault::kLocalFailure,
                                   AsyncEvent::kQpFatal);
     if (receive) {
@@ -344,7 +349,7 @@ void Rx::sink_lost() {
 // ---- delivery
 // ------------------------------------------------------------------------------------------------------------
 
-void Rx::count_segment() {
+void RxSegment::count() {
     SWRNIC_PROBE(fpdu_in, qpn_, opcode_, ulpdu_len_);
     counters_.add(Count::kRxFpdus, 1);
     switch (Opcode(opcode_)) {
@@ -367,8 +372,8 @@ void Rx::count_segment() {
     }
 }
 
-void Rx::end_segment(Pass& pass) {
-    count_segment();
+void RxSegment::end(Pass& pass) {
+    count();
     if (first_) release_fence(pass);
     switch (Opcode(opcode_)) {
         case Opcode::kWrite:
@@ -394,7 +399,7 @@ void Rx::end_segment(Pass& pass) {
     }
 }
 
-void Rx::release_fence(Pass& pass) {
+void RxSegment::release_fence(Pass& pass) {
     first_ = false;
     if (!stream_.fenced.exchange(false)) return;
     wakes_sender_ = true;
@@ -402,13 +407,13 @@ void Rx::release_fence(Pass& pass) {
 }
 
 // Complete means that nobody reads or writes through the STag any more (SEC-6, SEC-10).
-bool Rx::complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass) {
+bool RxSegment::complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass) {
     const bool kept = receive_completions_.push_behind(memory_.grace(pass), done, solicited, rq_.ring(), pass);
     if (receive_completions_.any_waits()) stop_ = Stop::kCompletionWaits;
     return kept;
 }
 
-void Rx::deliver_send(Pass& pass) {
+void RxSegment::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
     if (traits.invalidates) {
@@ -443,7 +448,7 @@ void Rx::deliver_send(Pass& pass) {
     if (!kept) status_.lose_completion();
 }
 
-void Rx::deliver_read(Pass& pass) {
+void RxSegment::deliver_read(Pass& pass) {
     const OutboundRead read = reads_.orq.peek();
     read_offset_ = 0;
     reads_.orq.release();
@@ -459,7 +464,7 @@ void Rx::deliver_read(Pass& pass) {
 }
 
 // A received Terminate is never answered; whatever it says, the stream ends (RFC 5040 5.4, VERBS-18).
-Fault Rx::terminate_meaning(Header header) {
+Fault RxSegment::terminate_meaning(Header header) {
     Fault fault;
     fault.received = true;
     fault.event = AsyncEvent::kQpFatal;
