@@ -124,9 +124,9 @@ class Wired : public DeviceTest {
         wr.num_sge = 1;
         return ibv_post_recv(qp.get(), &wr, &bad);
     }
-    int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length = 64,
-             std::size_t to = 4096) {
-        ibv_sge sge{address(0), length, region_->lkey};
+    int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length = 64, std::size_t to = 4096,
+             std::size_t from = 0) {
+        ibv_sge sge{address(from), length, region_->lkey};
         ibv_send_wr wr{}, *bad = nullptr;
         wr.wr_id = id;
         wr.sg_list = &sge;
@@ -228,10 +228,11 @@ TEST_F(Wired, ToItself) {
     ASSERT_NO_FATAL_FAILURE(carries(qp, qp));
     EXPECT_EQ(memory_[4096], 'x');
     ASSERT_EQ(post(qp, IBV_WR_RDMA_WRITE, 3, 64, 8192), 0);
-    ASSERT_EQ(post(qp, IBV_WR_RDMA_READ, 4, 64, 12288), 0);
+    ASSERT_EQ(post(qp, IBV_WR_RDMA_READ, 4, 64, 8192, 12288), 0);
     EXPECT_EQ(next().status, IBV_WC_SUCCESS);
     EXPECT_EQ(next().status, IBV_WC_SUCCESS);
     EXPECT_EQ(memory_[8192], 'x');
+    EXPECT_EQ(memory_[12288], 'x');
 }
 
 TEST_F(Wired, QueryTellsWhatWasSet) {
@@ -355,8 +356,11 @@ TEST_F(Wired, CompletionsKeepTheirOrder) {
     std::uint64_t posted = 0, completed = 0;
     while (completed < 20'000) {
         while (posted < completed + 8) {
-            const ibv_wr_opcode opcode = posted % 3 == 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-            ASSERT_EQ(post(a, opcode, posted, posted % 5 == 0 ? 4096 : 64), 0);
+            // Writes and Reads have memory of their own.
+            const std::uint32_t length = posted % 5 == 0 ? 4096 : 64;
+            ASSERT_EQ(posted % 3 == 1 ? post(a, IBV_WR_RDMA_READ, posted, length, 12288, 8192)
+                                      : post(a, IBV_WR_RDMA_WRITE, posted, length, 4096, 0),
+                      0);
             ++posted;
         }
         const ibv_wc wc = next();
