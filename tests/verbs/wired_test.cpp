@@ -435,7 +435,7 @@ TEST_F(Wired, ManyByManyThreads) {
             for (std::size_t i = t * kEach; i < (t + 1) * kEach; ++i) {
                 wire(a[i], b[i]->qp_num);
                 wire(b[kThreads * kEach - 1 - i], a[kThreads * kEach - 1 - i]->qp_num);
-                EXPECT_EQ(receive(a[i], 1), 0);
+                EXPECT_EQ(receive(a[i], 1, 4096 + i * 64), 0);  // each into memory of its own
             }
         });
     }
