@@ -162,6 +162,20 @@ std::vector<GidEntry> gid_table() {
     return table;
 }
 
+std::optional<Path> find_path(std::size_t source_index, const Gid& peer) {
+    const std::vector<GidEntry> table = gid_table();
+    if (source_index >= table.size()) return std::nullopt;
+    const GidEntry& entry = table[source_index];
+    const std::uint32_t interface = if_nametoindex(entry.netdev.c_str());
+    Path path{entry.gid, {}, address_of(peer, interface), peer == table.front().gid};
+    if (path.peer.empty()) return std::nullopt;
+    Address from;  // the first entry is made from a MAC, and need not be an address
+    if (source_index != 0) from = address_of(entry.gid, interface);
+    if (from.family() != path.peer.family()) from = Address();
+    if (find_source(from, path.peer, path.source) != 0) return std::nullopt;
+    return path;
+}
+
 Gid port_gid(Locked&) {
     static Gid gid;
     static std::chrono::steady_clock::time_point until;  // the epoch: not known yet

@@ -2,7 +2,9 @@
 // The one device: identity and port, as sysfs, uverbs and rdma_cm all show them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,14 @@ std::uint64_t node_guid_be();
 // configured; then every address of every interface that is up, IPv4-mapped before IPv6. Loopback is there only while
 // nothing else names this host. No entry is empty, and none stands twice. Read anew at each call.
 std::vector<GidEntry> gid_table();
+
+// How this host comes from an entry of the table to what a GID names; none: there is no such entry, or no way.
+struct Path {
+    Gid source_gid;
+    Address source, peer;   // without ports
+    bool peer_is_any_here;  // the GID is this host's own first one: any of its addresses will do
+};
+std::optional<Path> find_path(std::size_t source_index, const Gid& peer);
 
 // The first of them, up to a second old: rdma_cm asks for it with every connection, and a look at the interfaces costs
 // eight system calls. The caller holds the lock.

@@ -92,10 +92,7 @@ int QpNumbers::listen(Locked& locked, std::uint32_t qpn, const std::shared_ptr<S
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;
     const int error = startup->listen(locked, listener, port.socket, SWR_TCP_BACKLOG, port.key);
-    if (error != 0) {
-        port.key = 0;
-        return error;
-    }
+    if (error != 0) return error;
     port.socket = -1;
     port.listener = listener;
     return 0;

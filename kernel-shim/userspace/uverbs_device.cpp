@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Device and port attributes, protection domains, memory regions, address handles.
-#include <net/if.h>
 
 #include <algorithm>
 #include <vector>
@@ -54,13 +53,9 @@ constexpr std::uint8_t kWindowType1 = 1, kWindowType2 = 2;  // enum ib_mw_type
 
 // Whether this host has a way to what the GID names, from the entry of the table that is to be the source.
 bool is_reachable(const ib_uverbs_ah_attr& attr) {
-    const std::vector<GidEntry> table = gid_table();
-    if (attr.is_global == 0 || attr.port_num != 1 || attr.grh.sgid_index >= table.size()) return false;
     Gid gid;
     std::copy_n(attr.grh.dgid, gid.size(), gid.begin());
-    const Address peer = address_of(gid, if_nametoindex(table[attr.grh.sgid_index].netdev.c_str()));
-    Address source;
-    return !peer.empty() && find_source({}, peer, source) == 0;
+    return attr.is_global != 0 && attr.port_num == 1 && find_path(attr.grh.sgid_index, gid);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "wired.h"
 
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/tcp.h>
 
 #include <algorithm>
@@ -58,22 +57,16 @@ class WiredListener final : public StartupListener {
 // ---- wiring ----
 
 int Wired::wire(Locked& locked, Qp& qp, const ib_uverbs_qp_dest& to, std::uint32_t dest_qpn) {
-    const std::vector<GidEntry> gids = gid_table();
-    if (to.is_global == 0 || to.sgid_index >= gids.size()) return -EINVAL;  // there are no LIDs
     Gid peer_gid;
     std::copy_n(to.dgid, peer_gid.size(), peer_gid.begin());
+    const std::optional<Path> path = to.is_global != 0 ? find_path(to.sgid_index, peer_gid) : std::nullopt;
+    if (!path) return -EINVAL;  // there are no LIDs
     const std::shared_ptr<Wired> wired(new Wired);
-    wired->here_ = end_of(gids[to.sgid_index].gid.data(), qp.qpn);
+    wired->here_ = end_of(path->source_gid.data(), qp.qpn);
     wired->there_ = end_of(to.dgid, dest_qpn);
-    const std::uint32_t interface = if_nametoindex(gids[to.sgid_index].netdev.c_str());
-    // The table's first is made from a MAC, and need not be an address: within the host any will do.
-    wired->peer_is_any_here_ = peer_gid == gids.front().gid;
-    wired->peer_ = address_of(peer_gid, interface);
-    if (wired->peer_.empty()) return -EINVAL;
-    Address from;
-    if (to.sgid_index != 0) from = address_of(gids[to.sgid_index].gid, interface);
-    if (from.family() != wired->peer_.family()) from = Address();
-    if (find_source(from, wired->peer_, wired->local_) != 0) return -EINVAL;
+    wired->local_ = path->source;
+    wired->peer_ = path->peer;
+    wired->peer_is_any_here_ = path->peer_is_any_here;
     wired->peer_.set_port(swrnic_qpn_port(dest_qpn));
     qp.wired = wired;
     const int error = wired->begin(locked, qp);
@@ -120,7 +113,7 @@ int Wired::new_socket(Locked& locked, const Address& local) {
 void Wired::call(Locked& locked) {
     const auto qp = locked->qps.find(here_.qpn);
     const int fd = new_socket(locked, local_);
-    if (qp == locked->qps.end() || fd < 0) return call_later(locked);
+    if (fd < 0) return call_later(locked);
     std::uint8_t said[SWR_WIRED_LEN];
     swrnic_wired_write(said, &here_, &there_);
     const Address local = Address::local_of(fd);

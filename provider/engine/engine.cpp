@@ -115,6 +115,7 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
     if (qp == nullptr) return;
     qp->fin_sent = qp->sending_broke = false;
     qp->hung_up = qp->tx_blocked = false;
+    qp->peer_must_come_by = 0;
     bool taken;
     {
         RxGuard rx(qp->rx_lock());
