@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from plot import plot
 from programs import Failed, Runner, paced
-from rows import ROWS, peers
+from rows import ROWS, peers, wired_rows
 
 
 def better(row, values):
@@ -85,6 +85,35 @@ def measure(row, runner, pairs):
     if tails:
         result["p99"] = statistics.median(tails)
     return result
+
+
+def measure_wired(row, runner, pairs):
+    """QPs wired without rdma_cm, whose completions mean that the data is placed, beside those of rdma_cm, where they mean that
+    it is sent; and wired ones with that meaning, which is what the wiring alone costs."""
+    wired = replace(row, rdma_cm=False)
+    kinds = {"placed": wired, "sent": replace(wired, completion="sent")}
+    values = {"with": [], **{kind: [] for kind in kinds}}
+    ratios = {kind: [] for kind in kinds}
+
+    def both():
+        return {kind: runner.perftest(kind_row).value for kind, kind_row in kinds.items()}
+
+    for connected, of_kind in steady_pairs(runner, pairs, lambda: runner.perftest(row).value, both):
+        values["with"].append(connected)
+        for kind, value in of_kind.items():
+            values[kind].append(value)
+            ratios[kind].append(value / connected)
+    ratio = statistics.median(ratios["placed"])
+    return {"name": row.name, "unit": row.unit, "target": row.target, "at_most": row.at_most, "ratios": ratios,
+            **{f"{kind}_value": statistics.median(of) for kind, of in values.items()},
+            **{f"{kind}_ratio": statistics.median(of) for kind, of in ratios.items()},
+            "reached": ratio <= row.target if row.at_most else ratio >= row.target}
+
+
+def wired_line(result):
+    return [result["name"], f"{number(result['with_value'])} {result['unit']}", number(result["placed_value"]), f"{result['placed_ratio']:.2f}",
+            f"{'<=' if result['at_most'] else '>='} {result['target']:.2f}", "reached" if result["reached"] else "missed",
+            number(result["sent_value"]), f"{result['sent_ratio']:.2f}"]
 
 
 def measure_peer(peer, runner, pairs):
@@ -170,6 +199,7 @@ def line(result):
 
 HEAD = ["row", "CRC", "swrnic", "plain TCP", "ratio", "target", "", "of reno", "p99 us", "syscalls/message, server / client",
         "server CPU ns", "client CPU ns"]
+WIRED_HEAD = ["row", "-R", "wired, placed", "ratio", "target", "", "wired, sent", "ratio"]
 PEER_HEAD = ["row", "swrnic", "peer", "", "ratio", ""]
 
 
@@ -185,6 +215,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5, help="interleaved pairs for each row (default 5)")
     parser.add_argument("--only", default="", help="rows whose name holds this")
     parser.add_argument("--peers", action="store_true", help="also beside UCX and libfabric over TCP")
+    parser.add_argument("--wired", action="store_true", help="also QPs wired without rdma_cm beside those of rdma_cm")
     parser.add_argument("--no-calls", action="store_true", help="do not count system calls")
     parser.add_argument("--output", type=pathlib.Path, help="directory for bench.json, bench.txt and bench.svg")
     parser.add_argument("--check", action="store_true", help="exit code 1 when a row misses its target")
@@ -192,7 +223,8 @@ def main():
 
     runner = Runner(f"{options.build}/bin/swrnic", f"{options.build}/bin/rawtcp")
     rows = [row for row in ROWS if options.only in row.name]
-    if not rows and not options.peers:
+    wired = [row for row in wired_rows() if options.wired and options.only in row.name]
+    if not rows and not wired and not options.peers:
         parser.error(f"no row is called {options.only}")
     by_many = None if options.no_calls else counter_of_many()
     results = []
@@ -207,13 +239,16 @@ def main():
                 result["reached"] = result["reached"] and sum(result["calls"]) <= row.calls
         results.append(result)
 
-    text = table(HEAD, [line(result) for result in results]) if results else ""
+    of_wired = []
+    for row in wired:
+        print(row.name, file=sys.stderr, flush=True)
+        of_wired.append(measure_wired(row, runner, options.pairs))
     beside = []
     for peer in peers() if options.peers else []:
         print(f"{peer.ours.name} beside {peer.name}", file=sys.stderr, flush=True)
         beside.append(measure_peer(peer, runner, options.pairs))
-    if beside:
-        text += "\n\n" + table(PEER_HEAD, [peer_line(result) for result in beside])
+    tables = ((HEAD, line, results), (WIRED_HEAD, wired_line, of_wired), (PEER_HEAD, peer_line, beside))
+    text = "\n\n".join(table(head, [to_line(result) for result in of]) for head, to_line, of in tables if of)
     about = machine()
     where = f"{about['cpu']}, {about['cores']} cores, Linux {about['kernel']}, load {about['load']:.1f}, loopback, medians of {options.pairs} pairs"
     where += f" (and {runner.torn} between which a processor moved)" if runner.torn else ""
@@ -221,11 +256,11 @@ def main():
     print(f"{where}\n\n{text}")
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "bench.json").write_text(json.dumps({"machine": about, "torn": runner.torn, "rows": results, "peers": beside}, indent=1))
+        (options.output / "bench.json").write_text(json.dumps({"machine": about, "torn": runner.torn, "rows": results, "wired": of_wired, "peers": beside}, indent=1))
         (options.output / "bench.txt").write_text(f"{where}\n\n{text}\n")
         if results:
             plot(results, options.output / "bench.svg")
-    missed = not all(result["reached"] for result in results) or not all(result["ahead"] for result in beside)
+    missed = not all(result["reached"] for result in results + of_wired) or not all(result["ahead"] for result in beside)
     return 1 if options.check and missed else 0
 
 

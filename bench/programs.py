@@ -147,9 +147,9 @@ class Runner:
             command, to_server = ["cmtime", "-p", str(port), "-c", str(count)], ["-s", HOST]
         else:
             each = str(max(1, count // qps(row.options)))
-            command = [row.program, "-R", "-F", "-p", str(port), "-s", str(row.size), "-n", each, *row.options]
+            command = [row.program, *(["-R"] if row.rdma_cm else []), "-F", "-p", str(port), "-s", str(row.size), "-n", each, *row.options]
             to_server = [HOST]
-        environment = dict(os.environ, SWRNIC_CRC=row.crc)
+        environment = dict(os.environ, SWRNIC_CRC=row.crc, SWRNIC_COMPLETION=row.completion)
 
         def run(side):
             return ["timeout", "--kill-after=5", "120", *prefix(side), self.swrnic, "run", "--"]

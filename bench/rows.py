@@ -18,6 +18,8 @@ class Row:
     calls: float = 0.0  # system calls per message at most, both sides together; 0: no limit
     unit: str = "MB/s"
     beside: tuple = ()  # no baseline, but the same program with these options
+    rdma_cm: bool = True  # perftest's -R; else its QPs are wired by the addresses that it exchanges
+    completion: str = "auto"  # SWRNIC_COMPLETION
 
 
 # Seconds of each baseline: a pair should be over before the host moves the machine's processors, which some do each second.
@@ -50,6 +52,15 @@ ROWS = [
     Row("ib_write_bw 64 KiB, 64 QPs", "ib_write_bw", 65536, 81920, (), (), 0.90, options=("-q", "64", "-N"), beside=("-q", "1", "-N")),
     Row("cmtime, connect", "cmtime", 0, 1000, *CONNECT, 0.5, unit="connections/s"),
 ]
+
+
+def wired_rows():
+    """Each is measured with -R and without; the target is of the ratio without / with."""
+    for size, label in ((64, "64 B"), (MIB, "1 MiB")):
+        for program in ("ib_send_lat", "ib_write_lat"):
+            yield Row(f"{program} {label}, wired", program, size, 20000 if size == 64 else 1000, (), (), 1.3, at_most=True, unit="us")
+    yield Row("ib_write_bw 64 B, wired", "ib_write_bw", 64, 1000000, (), (), 0.7, unit="messages/s")
+    yield Row("ib_write_bw 1 MiB, wired", "ib_write_bw", MIB, 5000, (), (), 0.95)
 
 
 @dataclass(frozen=True)
