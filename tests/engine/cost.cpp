@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "engine/support.h"
 
@@ -55,20 +56,43 @@ class LoopTransport final : public Transport {
 };
 
 struct Bench {
-    Bench() : rig({.max_send_wr = 128, .max_recv_wr = 256, .max_send_sge = 1, .max_recv_sge = 1}) {
+    // asks: the QP is wired by hand, and its requests are complete when the peer has placed them.
+    explicit Bench(bool asks) : rig({.max_send_wr = 128, .max_recv_wr = 256, .max_send_sge = 1, .max_recv_sge = 1}) {
         auto made = std::make_unique<LoopTransport>(calls);
         transport = made.get();
         std::unique_ptr<Transport> handed = std::move(made);
         StreamParameters parameters = plain_stream();
         parameters.large_fpdu = true;
+        if (asks) {
+            rig.qp->wire(true);
+            rig.qp->apply(QpEvent::kToRtr);
+            rig.qp->apply(QpEvent::kToRtsWired);
+        }
         RxGuard rx(rig.qp->rx_lock());
         TxGuard tx(rig.qp->tx_lock());
         rig.qp->start(rx, tx, parameters, handed);
         sge = {reinterpret_cast<std::uintptr_t>(memory.data()), 64, rig.region(memory, kAllRights)};
     }
 
-    void poll(Cq& cq) {
-        cq.poll(1024, [](const WorkCompletion&) {});
+    std::uint64_t poll(Cq& cq) {
+        std::uint64_t found = 0;
+        cq.poll(1024, [&](const WorkCompletion&) { ++found; });
+        return found;
+    }
+
+    void transmit() {
+        TxGuard guard(rig.qp->tx_lock());
+        Pass pass = rig.passes.begin();
+        while (rig.qp->transmit(guard, pass) == Tx::Status::kMoved) {
+        }
+    }
+
+    void receive(const Bytes& stream) {
+        transport->bring(stream);
+        RxGuard guard(rig.qp->rx_lock());
+        Pass pass = rig.passes.begin();
+        while (rig.qp->receive(guard, pass) == Rx::Status::kMoved) {
+        }
     }
 
     void send(WrOpcode opcode, std::uint64_t messages) {
@@ -76,31 +100,42 @@ struct Bench {
             const bool last = i % kBurst == kBurst - 1;
             rig.qp->post_send({i, opcode, last ? send_flag::kSignaled : 0, {&sge, 1}, sge.addr, sge.lkey, 0});
             if (!last) continue;
-            TxGuard guard(rig.qp->tx_lock());
-            Pass pass = rig.passes.begin();
-            while (rig.qp->transmit(guard, pass) == Tx::Status::kMoved) {
+            transmit();
+            while (poll(rig.send_cq) == 0) {
+                receive(answer);
+                transmit();
             }
-            poll(rig.send_cq);
         }
     }
 
-    void receive(wire::Opcode opcode, std::uint64_t messages) {
+    // asked: the peer asks behind each burst whether it is placed.
+    void receive(wire::Opcode opcode, std::uint64_t messages, bool asked) {
         Bytes stream;
         for (std::uint64_t i = 0; i < messages; i += kBurst) {
             stream.clear();
             for (std::uint32_t j = 0; j < kBurst; ++j)
                 append(stream, opcode, static_cast<std::uint32_t>(i + j + 1));
-            transport->bring(stream);
+            if (asked) append_question(stream, static_cast<std::uint32_t>(i / kBurst + 1));
             if (opcode == wire::Opcode::kSend) {
                 for (std::uint32_t j = 0; j < kBurst; ++j)
                     rig.qp->post_recv({j, {&sge, 1}});
             }
-            RxGuard guard(rig.qp->rx_lock());
-            Pass pass = rig.passes.begin();
-            while (rig.qp->receive(guard, pass) == Rx::Status::kMoved) {
-            }
+            receive(stream);
+            if (asked) transmit();
             poll(rig.recv_cq);
         }
+    }
+
+    static void append_question(Bytes& stream, std::uint32_t msn) {
+        Bytes question(wire::kReadRequestSegmentLen);
+        wire::emit_read_request_segment({1, 0, 0, 1, 0}, msn, question.data());
+        append_fpdu(stream, question, false, false);
+    }
+    static Bytes make_answer() {
+        Bytes response(wire::kTaggedHeaderLen), stream;
+        wire::TaggedHeader{true, wire::rdmap_control(wire::Opcode::kReadResponse), 1, 0}.emit(response.data());
+        append_fpdu(stream, response, false, false);
+        return stream;
     }
 
     // By hand: append_fpdu()'s cost would be counted too.
@@ -119,6 +154,7 @@ struct Bench {
         }
     }
 
+    const Bytes answer = make_answer();
     std::uint64_t calls = 0;
     std::vector<std::byte> memory = std::vector<std::byte>(4096);
     Rig rig;
@@ -129,19 +165,22 @@ struct Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::string mode = argc > 2 ? argv[1] : "";
+    std::string mode = argc > 2 ? argv[1] : "";
     const std::uint64_t messages = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
-    Bench bench;
+    constexpr std::string_view kPlaced = "_placed";
+    const bool placed = mode.ends_with(kPlaced);
+    if (placed) mode.resize(mode.size() - kPlaced.size());
+    Bench bench(placed && mode.starts_with("send"));
     if (mode == "send_write") {
         bench.send(WrOpcode::kWrite, messages);
     } else if (mode == "send_send") {
         bench.send(WrOpcode::kSend, messages);
     } else if (mode == "receive_write") {
-        bench.receive(wire::Opcode::kWrite, messages);
+        bench.receive(wire::Opcode::kWrite, messages, placed);
     } else if (mode == "receive_send") {
-        bench.receive(wire::Opcode::kSend, messages);
+        bench.receive(wire::Opcode::kSend, messages, placed);
     } else {
-        fmt::print(stderr, "usage: engine_cost send_write|send_send|receive_write|receive_send MESSAGES\n");
+        fmt::print(stderr, "usage: engine_cost (send|receive)_(write|send)[_placed] MESSAGES\n");
         return 2;
     }
     if (bench.rig.qp->has_fault()) {
