@@ -7,8 +7,8 @@
 
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
+#include <sstream>
 
 #include "engine/messages.h"
 #include "wire/terminate.h"
@@ -377,11 +377,17 @@ std::set<std::string> named() {
 // Ids of docs/PROTOCOL.md, and what each says in short: "| [MPA-1](spec/mpa.md#mpa-1) | MUST | what | tests |".
 std::map<std::string, std::string> requirements() {
     std::ifstream file(SWRNIC_ENGINE_TEST_DIR "/../../docs/PROTOCOL.md");
-    const std::regex row(R"(\| \[([A-Z]+-[0-9]+)\]\([^)]*\) \|[^|]*\| ([^|]*)\|.*)");
     std::map<std::string, std::string> found;
-    std::smatch match;
-    for (std::string line; std::getline(file, line);)
-        if (std::regex_match(line, match, row)) found[match[1]] = match[2];
+    for (std::string line; std::getline(file, line);) {
+        std::vector<std::string> cells;
+        std::istringstream row(line);
+        for (std::string cell; std::getline(row, cell, '|');)
+            cells.push_back(cell);
+        const std::size_t end = cells.size() > 3 ? cells[1].find(']') : std::string::npos;
+        if (end == std::string::npos || cells[1].compare(0, 2, " [") != 0) continue;
+        const std::string id = cells[1].substr(2, end - 2);
+        if (id.find('-') != std::string::npos) found[id] = cells[3].substr(1);
+    }
     return found;
 }
 
