@@ -54,6 +54,11 @@ struct Setting {
     bool (*set)(std::string_view text, Config& config);
 };
 
+bool set_persona(std::string_view text, Config& config) {
+    static constexpr std::array<Word<Persona>, 2> kWords{{{"iwarp", Persona::kIwarp}, {"roce", Persona::kRoce}}};
+    return set_word(kWords, text, config.persona);
+}
+
 bool set_crc(std::string_view text, Config& config) {
     static constexpr std::array<Word<CrcMode>, 3> kWords{
         {{"auto", CrcMode::kAuto}, {"on", CrcMode::kOn}, {"off", CrcMode::kOff}}};
@@ -117,7 +122,8 @@ bool set_only(std::string_view text, Config& config) {
     return set_word(kWords, text, config.only);
 }
 
-constexpr std::array<Setting, 10> kSettings{{
+constexpr std::array<Setting, 11> kSettings{{
+    {"SWRNIC_PERSONA", "iwarp or roce", set_persona},
     {"SWRNIC_CRC", "auto, on or off", set_crc},
     {"SWRNIC_FPDU", "auto, emss or 64k", set_fpdu},
     {"SWRNIC_COMPLETION", "auto or sent", set_completion},

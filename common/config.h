@@ -13,6 +13,7 @@ namespace swrnic {
 enum class CrcMode : std::uint8_t { kAuto, kOn, kOff };                     // SWRNIC_CRC=auto|on|off
 enum class FpduMode : std::uint8_t { kAuto, kEmss, k64k };                  // SWRNIC_FPDU=auto|emss|64k
 enum class CompletionMode : std::uint8_t { kAuto, kSent };                  // SWRNIC_COMPLETION=auto|sent
+enum class Persona : std::uint8_t { kIwarp, kRoce };                        // SWRNIC_PERSONA=iwarp|roce
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };  // SWRNIC_LOG=off|error|warn|info|debug
 
 struct PortRange {
@@ -20,6 +21,7 @@ struct PortRange {
 };
 
 struct Config {
+    Persona persona = Persona::kIwarp;
     CrcMode crc = CrcMode::kAuto;
     FpduMode fpdu = FpduMode::kAuto;
     CompletionMode completion = CompletionMode::kAuto;

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,15 +17,17 @@
 namespace {
 
 constexpr const char* kRunText =
-    R"(Usage: swrnic run [--only] [--trace FILE] [--] COMMAND [ARGUMENT...]
+    R"(Usage: swrnic run [--only] [--persona iwarp|roce] [--trace FILE] [--] COMMAND [ARGUMENT...]
 
 Runs COMMAND with the RDMA device swr0 present: no root, no kernel module, no locked memory.
 The exit code is the command's; 2 when swrnic refuses (wrong settings), 127 when the command is not found, 126 when it cannot be run.
 
   --only        insists on swr0 where the kernel has RDMA devices of its own, which the command then does not see
+  --persona WHAT  what programs take the device for: iwarp, an RNIC, which it is; or roce, an adapter such as more programs accept
   --trace FILE  writes what the command's QPs send and receive to FILE, as pcapng for Wireshark and tshark
 
 Settings, by environment or in /etc/swrnic.conf (NAME=value lines; the environment wins):
+  SWRNIC_PERSONA=iwarp|roce     as --persona; default: iwarp
   SWRNIC_CRC=auto|on|off        CRC32c on the wire; auto: on unless both ends are the same host; a peer that asks gets it
   SWRNIC_FPDU=auto|emss|64k     size of a frame; auto: the TCP segment's, up to 64 KiB on one host
   SWRNIC_COMPLETION=auto|sent   when Sends and Writes without rdma_cm are complete; auto: when the peer has placed them
@@ -51,6 +55,15 @@ int usage_error(const std::string& what) {
     return swrnic::tools::kExitRefused;
 }
 
+// The value of `--NAME VALUE` or `--NAME=VALUE`, whose last word `word` is then; empty if it is missing. None: the word
+// is another.
+std::optional<std::string> value_of(const std::string& name, std::vector<std::string>::iterator& word,
+                                    std::vector<std::string>::iterator end) {
+    if (*word == name) return std::next(word) != end ? *++word : std::string();
+    if (word->rfind(name + "=", 0) == 0) return word->substr(name.size() + 1);
+    return std::nullopt;
+}
+
 int run_command(std::vector<std::string> command) {
     // Everything from the first word on belongs to the command; only what stands before it can be meant for us.
     swrnic::tools::RunOptions options;
@@ -58,12 +71,12 @@ int run_command(std::vector<std::string> command) {
     for (; word != command.end(); ++word) {
         if (*word == "--only") {
             options.only = true;
-        } else if (*word == "--trace") {
-            if (++word == command.end()) return usage_error("run: --trace takes a file");
-            options.trace = *word;
-        } else if (word->rfind("--trace=", 0) == 0) {
-            options.trace = word->substr(8);
-            if (options.trace.empty()) return usage_error("run: --trace takes a file");
+        } else if (const auto file = value_of("--trace", word, command.end())) {
+            if (file->empty()) return usage_error("run: --trace takes a file");
+            options.trace = *file;
+        } else if (const auto persona = value_of("--persona", word, command.end())) {
+            if (persona->empty()) return usage_error("run: --persona takes iwarp or roce");
+            options.persona = *persona;
         } else {
             break;
         }

@@ -77,6 +77,8 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
     Config config;
     std::string error;
     if (!options.trace.empty() && !begin_trace(options.trace, error)) return refuse(error);
+    if (!options.persona.empty() && ::setenv("SWRNIC_PERSONA", options.persona.c_str(), 1) != 0)
+        return refuse("cannot set SWRNIC_PERSONA");
     if (options.only && ::setenv("SWRNIC_ONLY", "on", 1) != 0) return refuse("cannot set SWRNIC_ONLY");
     if (!load_config(config, error)) return refuse(error);
     set_log_level(config.log);

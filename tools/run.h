@@ -13,8 +13,9 @@ inline constexpr int kExitCannotExecute = 126;  // as env(1)
 inline constexpr int kExitNotFound = 127;
 
 struct RunOptions {
-    std::string trace;  // a file for what the QPs send and receive, or empty
-    bool only = false;  // swr0, though the kernel has devices
+    std::string trace;    // a file for what the QPs send and receive, or empty
+    std::string persona;  // of SWRNIC_PERSONA, or empty
+    bool only = false;    // swr0, though the kernel has devices
 };
 
 // Returns only if the command could not be started.

@@ -140,6 +140,16 @@ std::uint64_t counted(swrnic_counter counter) {
     return g_counted[counter].load(std::memory_order_relaxed);
 }
 
+Persona persona() {
+    static const Persona chosen = [] {
+        Config config;
+        std::string error;  // the provider refuses a wrong setting, with a clear line
+        load_config(config, error);
+        return config.persona;
+    }();
+    return chosen;
+}
+
 std::uint64_t node_guid_be() {
     static std::atomic<std::uint64_t> cached{0};
     std::uint64_t guid = cached.load(std::memory_order_relaxed);

@@ -8,12 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "config.h"
 #include "net.h"
 #include "swrnic-abi.h"
 
 namespace swrnic::shim {
 
 class Locked;
+
+// What programs take the device for. The same until the process ends.
+Persona persona();
 
 struct GidEntry {
     Gid gid;

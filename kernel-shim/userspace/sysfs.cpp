@@ -108,10 +108,11 @@ void add_device(TreeBuilder& build) {
     const std::vector<GidEntry> gids = gid_table();
     const std::string device = fmt::format("{}/infiniband/{}", kParent, kDeviceName);
     const std::string guid = guid_text(node_guid_be());
-    build.file(device, "node_type", "4: RNIC");
+    build.file(device, "node_type", persona() == Persona::kRoce ? "1: CA" : "4: RNIC");
     build.file(device, "node_guid", guid);
     build.file(device, "sys_image_guid", guid);
     build.file(device, "fw_ver", "0.0.0");
+    build.file(device, "hw_rev", "0");
     build.file(device, "hca_type", "swrnic");
     build.file(device, "board_id", "swrnic");
     build.file(device, "node_desc", "swrnic, software RNIC in user space");

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
                                   "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE",   "SWRNIC_PORTS",
-                                  "SWRNIC_COMPLETION",  "SWRNIC_ONLY"};
+                                  "SWRNIC_COMPLETION",  "SWRNIC_ONLY", "SWRNIC_PERSONA"};
 
 class ConfigTest : public ::testing::Test {
   protected:
@@ -114,6 +114,14 @@ TEST_F(ConfigTest, SecondsTakeFractionsAndBothEndsOfTheRange) {
     }
 }
 
+TEST_F(ConfigTest, ThePersonaIsIwarpUnlessRoceIsWished) {
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.persona, Persona::kIwarp);
+    ::setenv("SWRNIC_PERSONA", "roce", 1);
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.persona, Persona::kRoce);
+}
+
 TEST_F(ConfigTest, CompletionsOfWiredQpsMayMeanSent) {
     ASSERT_TRUE(load()) << error_;
     EXPECT_EQ(config_.completion, CompletionMode::kAuto);
@@ -134,33 +142,20 @@ TEST_F(ConfigTest, PortsAreTwoNumbersBothOfThemWithin) {
 
 TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
     const std::vector<std::pair<std::string, std::string>> wrong = {
-        {"SWRNIC_CRC", "yes"},
-        {"SWRNIC_CRC", "ON"},
-        {"SWRNIC_CRC", ""},
-        {"SWRNIC_FPDU", "65536"},
-        {"SWRNIC_MPA_REV", "0"},
-        {"SWRNIC_MPA_REV", "3"},
-        {"SWRNIC_MPA_REV", "2 "},
-        {"SWRNIC_TIMEOUT", "0.09"},
-        {"SWRNIC_TIMEOUT", "86401"},
-        {"SWRNIC_TIMEOUT", "10s"},
-        {"SWRNIC_TIMEOUT", "nan"},
-        {"SWRNIC_TIMEOUT", "inf"},
-        {"SWRNIC_TIMEOUT", "-1"},
-        {"SWRNIC_TIMEOUT", "0,5"},
-        {"SWRNIC_RNR_TIMEOUT", "-0.1"},
-        {"SWRNIC_RNR_TIMEOUT", ""},
-        {"SWRNIC_RNR_TIMEOUT", "1e1"},
-        {"SWRNIC_RNR_TIMEOUT", "3601"},
-        {"SWRNIC_COMPLETION", "placed?"},
-        {"SWRNIC_PORTS", "1023-2000"},
-        {"SWRNIC_PORTS", "2001-2000"},
-        {"SWRNIC_PORTS", "2000"},
-        {"SWRNIC_PORTS", "2000-"},
-        {"SWRNIC_PORTS", "2000-65536"},
-        {"SWRNIC_PORTS", "2000-2001 "},
-        {"SWRNIC_LOG", "verbose"},
-        {"SWRNIC_TRACE", "relative.pcapng"},
+        {"SWRNIC_PERSONA", "RoCE"},     {"SWRNIC_CRC", "yes"},
+        {"SWRNIC_CRC", "ON"},           {"SWRNIC_CRC", ""},
+        {"SWRNIC_FPDU", "65536"},       {"SWRNIC_MPA_REV", "0"},
+        {"SWRNIC_MPA_REV", "3"},        {"SWRNIC_MPA_REV", "2 "},
+        {"SWRNIC_TIMEOUT", "0.09"},     {"SWRNIC_TIMEOUT", "86401"},
+        {"SWRNIC_TIMEOUT", "10s"},      {"SWRNIC_TIMEOUT", "nan"},
+        {"SWRNIC_TIMEOUT", "inf"},      {"SWRNIC_TIMEOUT", "-1"},
+        {"SWRNIC_TIMEOUT", "0,5"},      {"SWRNIC_RNR_TIMEOUT", "-0.1"},
+        {"SWRNIC_RNR_TIMEOUT", ""},     {"SWRNIC_RNR_TIMEOUT", "1e1"},
+        {"SWRNIC_RNR_TIMEOUT", "3601"}, {"SWRNIC_COMPLETION", "placed?"},
+        {"SWRNIC_PORTS", "1023-2000"},  {"SWRNIC_PORTS", "2001-2000"},
+        {"SWRNIC_PORTS", "2000"},       {"SWRNIC_PORTS", "2000-"},
+        {"SWRNIC_PORTS", "2000-65536"}, {"SWRNIC_PORTS", "2000-2001 "},
+        {"SWRNIC_LOG", "verbose"},      {"SWRNIC_TRACE", "relative.pcapng"},
         {"SWRNIC_ONLY", "yes"},
     };
     for (const auto& [name, value] : wrong) {

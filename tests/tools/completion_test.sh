@@ -32,7 +32,9 @@ offers 'lo' swrnic link add swr0 netdev lo
 offers '' swrnic link add ''
 offers '--json' swrnic stat --j
 offers '' swrnic stat --interval ''
-offers '-- --help --only --trace' swrnic run -
+offers '-- --help --only --persona --trace' swrnic run -
+offers 'roce' swrnic run --persona r
+offers 'completion_test.sh' swrnic run --persona roce completion_tes
 offers '--only' swrnic run --trace /x --o
 offers 'completion_test.sh' swrnic run --only --trace /x -- completion_tes
 offers 'completion_test.sh' swrnic run completion_tes
