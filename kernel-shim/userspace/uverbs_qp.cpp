@@ -114,7 +114,7 @@ int UverbsFile::wire(Locked& locked, Qp& qp, const ib_uverbs_modify_qp& wish) {
     return idle ? Wired::wire(locked, qp, wish.dest, wish.dest_qp_num) : -EINVAL;
 }
 
-// The engine has ended the stream, unless it does not know of it yet.
+// RESET or ERROR. The engine has ended the stream, unless it does not know of it yet.
 int UverbsFile::unwire(Locked& locked, Qp& qp) {
     if (qp.wired == nullptr) return 0;
     if (qp.stream == SWRNIC_STREAM_QUEUED) {

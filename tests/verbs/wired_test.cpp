@@ -324,6 +324,51 @@ TEST_F(Wired, APeerThatHasGoneIsNoticedByTheNextRequest) {
     }
 }
 
+// A QP in ERROR, or gone, leaves its peer's port alone, whoever has put it there.
+TEST_F(Wired, NobodyCallsInErrorAnyMore) {
+    enum class End { kGivesUp, kIsSetToError, kIsDestroyed };
+    for (const End end : {End::kGivesUp, End::kIsSetToError, End::kIsDestroyed}) {
+        SCOPED_TRACE(static_cast<int>(end));
+        QpPtr qp = make_qp(cq_.get());
+        const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        std::memcpy(&at.sin_addr, gid_.raw + 12, 4);
+        std::uint32_t port = qp->qp_num >> 8;  // the smaller number calls
+        do {
+            ASSERT_LT(++port, 65536U);
+            at.sin_port = htons(static_cast<std::uint16_t>(port));
+        } while (bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0);
+        ASSERT_EQ(listen(listener, 64), 0);
+        const auto calls_within = [&](std::chrono::milliseconds time) {
+            int calls = 0;
+            for (const auto until = Clock::now() + time; Clock::now() < until;) {
+                const int call = accept(listener, nullptr, nullptr);
+                if (call < 0) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                } else {
+                    ++calls;
+                    close(call);
+                }
+            }
+            return calls;
+        };
+        ASSERT_NO_FATAL_FAILURE(wire(qp, port << 8, 12));  // 4.096 us * 2^12 * 7: 117 ms
+        EXPECT_GT(calls_within(std::chrono::milliseconds(200)), 1);
+        if (end == End::kGivesUp) {
+            ASSERT_EQ(post(qp, IBV_WR_SEND, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
+        } else if (end == End::kIsSetToError) {
+            ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+        } else {
+            qp.reset();
+        }
+        calls_within(std::chrono::milliseconds(20));  // what was under way
+        EXPECT_EQ(calls_within(std::chrono::milliseconds(500)), 0);
+        close(listener);
+    }
+}
+
 // Programs tell their peer by other ways that the data is there, as soon as they have the completion.
 TEST_F(Wired, ACompletionMeansPlaced) {
     const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());

@@ -133,7 +133,8 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
     // What the queue still holds belongs to its other QPs: this one takes nothing any more.
     if (init_.srq != nullptr) pass.outbox().events.push_back({AsyncEvent::kQpLastWqeReached, init_.qpn});
     const bool failed = fault != nullptr && fault->code;
-    pass.outbox().closed.push_back({init_.qpn, failed ? CloseReason::kError : reason,
+    // A wired QP comes here with an error alone (leave_stream()), and its shim need not look for the peer any more.
+    pass.outbox().closed.push_back({init_.qpn, failed || is_wired() ? CloseReason::kError : reason,
                                     failed ? fault->code : std::nullopt, failed && !fault->received});
     return std::move(stream_.transport);
 }
@@ -152,6 +153,7 @@ void Qp::give_up_peer(const RxGuard&, const TxGuard&, Pass& pass) {
     if (connected_ || state() == QpState::kErr || sq_.is_empty()) return;
     status_.give_up_peer(sq_.head());
     flush_queues(pass);
+    pass.outbox().closed.push_back({init_.qpn, CloseReason::kError, std::nullopt, false});  // no stream may come
 }
 
 std::unique_ptr<Transport> Qp::abandon(const RxGuard&, const TxGuard&, Pass& pass) {
