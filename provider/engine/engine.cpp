@@ -187,7 +187,10 @@ void Engine::Impl::lose_descriptors() {
 
 void Engine::Impl::abort(std::uint32_t qpn) {
     Pass pass = passes.begin();
-    if (DrivenQp* qp = find(qpn); qp != nullptr && qp->apply(QpEvent::kAbort)) {
+    DrivenQp* qp = find(qpn);
+    const bool has_no_end = qp != nullptr && qp->is_wired() && !qp->connected() && qp->state() != QpState::kErr;
+    if (qp != nullptr && qp->apply(QpEvent::kAbort)) {
+        if (has_no_end) qp->tell_last_wqe(pass);  // else the end of its stream does
         finish(*qp, pass, CloseReason::kError, Ending::kReset);
         flush(*qp, pass);
     }

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -173,6 +175,18 @@ class Wired : public DeviceTest {
         ibv_qp_init_attr made{};
         EXPECT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_STATE, &made), 0);
         return attr.qp_state;
+    }
+    // The asynchronous events of a QP, so far and within that time.
+    std::multiset<ibv_event_type> events_of(const QpPtr& qp, int within_ms = 0) {
+        std::multiset<ibv_event_type> seen;
+        pollfd waiting{.fd = context_->async_fd, .events = POLLIN, .revents = 0};
+        while (::poll(&waiting, 1, within_ms) == 1) {
+            ibv_async_event event{};
+            EXPECT_EQ(ibv_get_async_event(context_.get(), &event), 0);
+            if (event.element.qp == qp.get()) seen.insert(event.event_type);
+            ibv_ack_async_event(&event);
+        }
+        return seen;
     }
     std::uint64_t address(std::size_t offset) const {
         return reinterpret_cast<std::uintptr_t>(memory_.data() + offset);
@@ -366,6 +380,37 @@ TEST_F(Wired, NobodyCallsInErrorAnyMore) {
         calls_within(std::chrono::milliseconds(20));  // what was under way
         EXPECT_EQ(calls_within(std::chrono::milliseconds(500)), 0);
         close(listener);
+    }
+}
+
+// Whoever shares the queue learns that no receive of it is this QP's any more, in whatever way it comes to ERROR.
+TEST_F(Wired, TheLastReceiveOfASharedQueueIsToldInError) {
+    ibv_srq_init_attr shared{};
+    shared.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+    const std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>> srq(ibv_create_srq(pd_.get(), &shared));
+    ASSERT_TRUE(srq);
+    enum class End { kGivesUp, kIsSetToError, kHasAStreamAndIsSetToError };
+    for (const End end : {End::kGivesUp, End::kIsSetToError, End::kHasAStreamAndIsSetToError}) {
+        SCOPED_TRACE(static_cast<int>(end));
+        ibv_qp_init_attr attr = qp_attr(cq_.get());
+        attr.srq = srq.get();
+        const QpPtr qp(ibv_create_qp(pd_.get(), &attr)), peer = make_qp(cq_.get());
+        ASSERT_TRUE(qp);
+        ASSERT_NO_FATAL_FAILURE(wire(qp, peer->qp_num, 10));
+        if (end == End::kHasAStreamAndIsSetToError) {
+            ASSERT_NO_FATAL_FAILURE(wire(peer, qp->qp_num));
+            ASSERT_EQ(post(qp, IBV_WR_RDMA_WRITE, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+        }
+        EXPECT_EQ(events_of(qp).size(), 0U);
+        if (end == End::kGivesUp) {
+            ASSERT_EQ(post(qp, IBV_WR_SEND, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
+        } else {
+            ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+            ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+        }
+        EXPECT_EQ(events_of(qp, 100), (std::multiset<ibv_event_type>{IBV_EVENT_QP_LAST_WQE_REACHED}));
     }
 }
 

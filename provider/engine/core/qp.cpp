@@ -130,8 +130,7 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
     const Fault* fault = has_fault() ? &status_.fault() : nullptr;
     if (fault != nullptr && fault->event) pass.outbox().events.push_back({*fault->event, init_.qpn});
     flush_queues(pass);
-    // What the queue still holds belongs to its other QPs: this one takes nothing any more.
-    if (init_.srq != nullptr) pass.outbox().events.push_back({AsyncEvent::kQpLastWqeReached, init_.qpn});
+    tell_last_wqe(pass);
     const bool failed = fault != nullptr && fault->code;
     // A wired QP comes here with an error alone (leave_stream()), and its shim need not look for the peer any more.
     pass.outbox().closed.push_back({init_.qpn, failed || is_wired() ? CloseReason::kError : reason,
@@ -153,6 +152,7 @@ void Qp::give_up_peer(const RxGuard&, const TxGuard&, Pass& pass) {
     if (connected_ || state() == QpState::kErr || sq_.is_empty()) return;
     status_.give_up_peer(sq_.head());
     flush_queues(pass);
+    tell_last_wqe(pass);
     pass.outbox().closed.push_back({init_.qpn, CloseReason::kError, std::nullopt, false});  // no stream may come
 }
 

@@ -76,6 +76,11 @@ class Qp {
     std::unique_ptr<Transport> end(const RxGuard& rx, const TxGuard& tx, Pass& pass, CloseReason reason);
     // RESET of a wired QP: the stream goes, and what was posted is forgotten with it. Null: there was none.
     std::unique_ptr<Transport> abandon(const RxGuard& rx, const TxGuard& tx, Pass& pass);
+    // ERROR of a QP with a shared receive queue: what that still holds belongs to its other QPs, and this one takes
+    // nothing any more.
+    void tell_last_wqe(Pass& pass) const {
+        if (init_.srq != nullptr) pass.outbox().events.push_back({AsyncEvent::kQpLastWqeReached, init_.qpn});
+    }
     // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR.
     void give_up_peer(const RxGuard& rx, const TxGuard& tx, Pass& pass);
     // ERROR: completes what was posted since.

@@ -20,6 +20,11 @@ std::size_t send_room(const QpInit& init) {
     return std::max<std::size_t>(init.max_send_sge * sizeof(Sge), init.max_inline);
 }
 
+// Of a Read, where so many have been delivered since the queue was made.
+bool is_delivered(const SendWqe& read, std::uint32_t delivered) {
+    return static_cast<std::int32_t>(delivered - read.reads_before) > 0;
+}
+
 WcOpcode wc_opcode(WrOpcode opcode) {
     switch (opcode) {
         case WrOpcode::kWrite:
@@ -126,7 +131,7 @@ bool SendQueue::report_done(Pass& pass) {
     for (std::uint64_t i = ring_.head(); i != sent; ++i) {
         const SendWqe& wqe = *ring_.peek(i);
         // Behind a Read that is not complete nothing completes (RDMAP-63).
-        if (wqe.opcode == WrOpcode::kRead && static_cast<std::int32_t>(reads - wqe.reads_before) <= 0) break;
+        if (wqe.opcode == WrOpcode::kRead && !is_delivered(wqe, reads)) break;
         const bool report = wqe.has(send_flag::kSignaled);
         WorkCompletion done{};
         if (report) {
@@ -147,7 +152,7 @@ std::optional<std::uint64_t> SendQueue::find_begun(std::span<const std::byte> dd
     const auto fits = [&](const SendWqe& wqe) {
         if (tagged) {
             const auto quoted = wire::TaggedHeader::parse(ddp_header.data());
-            return wqe.opcode == WrOpcode::kWrite && wqe.remote_stag == quoted.stag &&
+            return wqe.opcode == WrOpcode::kWrite && (wqe.remote_stag == quoted.stag || wqe.remote_stag == 0) &&
                    quoted.to - wqe.remote_to < wqe.length;
         }
         const auto quoted = wire::UntaggedHeader::parse(ddp_header.data());
@@ -158,6 +163,17 @@ std::optional<std::uint64_t> SendQueue::find_begun(std::span<const std::byte> dd
     const std::uint64_t begun = begun_.load(std::memory_order_acquire);
     for (std::uint64_t i = ring_.head(); i < begun; ++i)
         if (fits(*ring_.peek(i))) return i;
+    return std::nullopt;
+}
+
+std::optional<std::uint64_t> SendQueue::find_unplaced(bool (*fits)(WrOpcode)) {
+    const std::lock_guard hold(retire_);
+    const std::uint64_t begun = begun_.load(std::memory_order_acquire);
+    const std::uint64_t placed = placed_.load(std::memory_order_relaxed);
+    for (std::uint64_t i = std::max(ring_.head(), placed); i < begun; ++i) {
+        const SendWqe& wqe = *ring_.peek(i);
+        if (fits(wqe.opcode) && !(wqe.opcode == WrOpcode::kRead && is_delivered(wqe, reads_.completed))) return i;
+    }
     return std::nullopt;
 }
 
