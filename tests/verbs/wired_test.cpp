@@ -119,7 +119,10 @@ class Wired : public DeviceTest {
     }
 
     int receive(const QpPtr& qp, std::uint64_t id, std::size_t at = 4096, std::uint32_t length = 64) {
-        ibv_sge sge{address(at), length, region_->lkey};
+        return receive(qp, id, at, length, region_->lkey);
+    }
+    int receive(const QpPtr& qp, std::uint64_t id, std::size_t at, std::uint32_t length, std::uint32_t lkey) {
+        ibv_sge sge{address(at), length, lkey};
         ibv_recv_wr wr{}, *bad = nullptr;
         wr.wr_id = id;
         wr.sg_list = &sge;
@@ -128,6 +131,10 @@ class Wired : public DeviceTest {
     }
     int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length = 64, std::size_t to = 4096,
              std::size_t from = 0) {
+        return post(qp, opcode, id, length, to, from, region_->rkey);
+    }
+    int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length, std::size_t to,
+             std::size_t from, std::uint32_t rkey) {
         ibv_sge sge{address(from), length, region_->lkey};
         ibv_send_wr wr{}, *bad = nullptr;
         wr.wr_id = id;
@@ -136,7 +143,7 @@ class Wired : public DeviceTest {
         wr.opcode = opcode;
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.wr.rdma.remote_addr = address(to);
-        wr.wr.rdma.rkey = region_->rkey;
+        wr.wr.rdma.rkey = rkey;
         return ibv_post_send(qp.get(), &wr, &bad);
     }
     ibv_wc next(std::chrono::milliseconds within = std::chrono::seconds(5)) {
@@ -472,6 +479,86 @@ TEST_F(Wired, ARemoteErrorHasItsRequest) {
     EXPECT_EQ(failed.wr_id, 2u);
     EXPECT_EQ(failed.status, IBV_WC_REM_ACCESS_ERR);
     EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// What an InfiniBand program would see of each refusal, at both ends.
+TEST_F(Wired, ErrorsAreInfiniBands) {
+    const MrPtr no_rights(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE));
+    ASSERT_TRUE(no_rights);
+    const std::uint32_t good = region_->rkey, closed = no_rights->rkey, none = region_->rkey ^ 1;
+    constexpr auto kSend = IBV_WR_SEND;
+    constexpr auto kWrite = IBV_WR_RDMA_WRITE;
+    constexpr auto kRead = IBV_WR_RDMA_READ;
+    const struct {
+        ibv_wr_opcode opcode;
+        std::uint32_t length;
+        std::size_t to;
+        std::uint32_t rkey;
+        std::uint32_t receives_into;  // lkey
+        ibv_wc_status status, receive;
+    } cases[]{
+        {kSend, 64, 0, 0, none, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
+        {kSend, 128, 0, 0, region_->lkey, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR},
+        {kWrite, 64, 4096, none, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kWrite, 64, 4096, closed, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kWrite, 64, 4096, 0, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kWrite, 64, 1 << 20, good, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kRead, 64, 4096, none, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kRead, 64, 4096, closed, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kRead, 64, 1 << 20, good, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+    };
+    for (const auto& each : cases) {
+        SCOPED_TRACE(&each - cases);
+        const CqPtr receives = make_cq(8);
+        ibv_qp_init_attr init = qp_attr(cq_.get());
+        init.recv_cq = receives.get();
+        const QpPtr a = make_qp(cq_.get()), b(ibv_create_qp(pd_.get(), &init));
+        ASSERT_NO_FATAL_FAILURE(wire(a, b));
+        ASSERT_EQ(receive(b, 100), 0);
+        ASSERT_EQ(receive(b, 101, 8192, 64, each.receives_into), 0);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+        EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 2), 0);
+        ASSERT_EQ(post(a, each.opcode, 3, each.length, each.to, 0, each.rkey), 0);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 4), 0);
+        ASSERT_EQ(post(a, IBV_WR_RDMA_READ, 5), 0);
+        const std::array statuses{IBV_WC_SUCCESS, each.status, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR};
+        for (std::uint64_t id = 2; id <= 5; ++id) {
+            const ibv_wc wc = next();
+            EXPECT_EQ(wc.wr_id, id);
+            EXPECT_EQ(wc.status, statuses[id - 2]) << id;
+        }
+        ibv_wc wc[2]{};
+        int got = 0;
+        for (const auto end = Clock::now() + std::chrono::seconds(5); got < 2 && Clock::now() < end;)
+            got += ibv_poll_cq(receives.get(), 2 - got, wc + got);
+        EXPECT_EQ(wc[0].status, IBV_WC_SUCCESS);
+        EXPECT_EQ(wc[1].wr_id, 101U);
+        EXPECT_EQ(wc[1].status, each.receive);
+        EXPECT_EQ(state(a), IBV_QPS_ERR);
+        EXPECT_EQ(state(b), IBV_QPS_ERR);
+        EXPECT_EQ(events_of(a).size(), 0U) << "the request says it";
+    }
+}
+
+// What a peer has failed of by itself is no news but that it has gone.
+TEST_F(Wired, APeersOwnFailureIsItsEnd) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num, 12));  // 4.096 us * 2^12 * 7: 117 ms
+    ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ibv_sge sge{address(0), 64, region_->lkey ^ 1};
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    ASSERT_EQ(ibv_post_send(b.get(), &wr, &bad), 0);
+    EXPECT_EQ(next().status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(200)));
+    EXPECT_EQ(state(a), IBV_QPS_RTS);
+    EXPECT_EQ(events_of(a).size(), 0U);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
 }
 
 // Mooncake reconnects so: RESET, whatever the state, then INIT, RTR and RTS at once.
