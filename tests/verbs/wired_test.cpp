@@ -561,6 +561,64 @@ TEST_F(Wired, APeersOwnFailureIsItsEnd) {
     EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
 }
 
+TEST_F(Wired, InSqdOldRequestsDrainAndNewOnesWait) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    const auto to_sqd = [&](bool notify) {
+        ibv_qp_attr attr = garbage();
+        attr.qp_state = IBV_QPS_SQD;
+        attr.en_sqd_async_notify = 1;
+        return ibv_modify_qp(a.get(), &attr, IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
+    };
+    const auto drains = [&] {
+        ibv_qp_attr attr{};
+        ibv_qp_init_attr made{};
+        EXPECT_EQ(ibv_query_qp(a.get(), &attr, IBV_QP_STATE, &made), 0);
+        EXPECT_EQ(attr.qp_state, IBV_QPS_SQD);
+        return attr.sq_draining == 1;
+    };
+    const std::multiset<ibv_event_type> none, drained{IBV_EVENT_SQ_DRAINED};
+    ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+    ASSERT_EQ(to_sqd(true), 0);
+    ASSERT_EQ(post(a, IBV_WR_SEND, 2), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(100)));
+    EXPECT_TRUE(drains());
+    EXPECT_EQ(events_of(a), none);
+    ASSERT_EQ(receive(b, 11), 0);
+    ASSERT_EQ(receive(b, 12), 0);
+    EXPECT_EQ(next().wr_id, 11U);
+    EXPECT_EQ(next().wr_id, 1U);
+    EXPECT_EQ(events_of(a, 100), drained);
+    EXPECT_FALSE(drains());
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));  // the other direction goes on
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(50)));
+    ASSERT_EQ(to_rts(a), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    ASSERT_EQ(to_sqd(true), 0);
+    EXPECT_EQ(events_of(a, 100), drained) << "there was nothing to drain";
+    ASSERT_EQ(modify(a, IBV_QPS_RTS), 0);
+    ASSERT_EQ(to_sqd(false), 0);
+    EXPECT_EQ(events_of(a, 50), none);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 3), 0);
+    ASSERT_EQ(modify(a, IBV_QPS_ERR), 0);
+    EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(to_sqd(false), EINVAL);
+}
+
+// Before there is a stream, too: what waits in SQD waits for no peer.
+TEST_F(Wired, InSqdNobodyIsGivenUp) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num, 10));  // 4.096 us * 2^10 * 7: 29 ms
+    ASSERT_EQ(modify(a, IBV_QPS_SQD), 0);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(150)));
+    ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));
+    ASSERT_EQ(modify(a, IBV_QPS_RTS), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+}
+
 // Mooncake reconnects so: RESET, whatever the state, then INIT, RTR and RTS at once.
 TEST_F(Wired, ResetAndWiredAnew) {
     std::array<QpPtr, 3> qps{make_qp(cq_.get()), make_qp(cq_.get()), make_qp(cq_.get())};

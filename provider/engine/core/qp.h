@@ -90,6 +90,10 @@ class Qp {
     // There has been a stream since RESET; its parameters stand.
     bool negotiated() const { return negotiated_.load(std::memory_order_acquire); }
     bool connected() const { return connected_.load(std::memory_order_acquire); }
+    // SQD of a wired QP: what was posted drains, what is posted from now on waits for RTS. False: no such transition.
+    bool drain(const RxGuard& rx, const TxGuard& tx, Pass& pass);
+    // RTS of a wired QP. False: no such transition.
+    bool send_again();
     // SQ_DRAINED is wanted; it is told once.
     void set_drain_notice(bool wanted) { drain_notice_.store(wanted, std::memory_order_relaxed); }
     bool take_drain_notice() { return drain_notice_.exchange(false, std::memory_order_relaxed); }
@@ -117,6 +121,7 @@ class Qp {
     PostResult check(const SendWr& wr) const;
     std::unique_ptr<Transport> leave_stream(Pass& pass, CloseReason reason);
     void flush_queues(Pass& pass);
+    void tell_if_drained(Pass& pass);
     void raise_no_memory();
 
     const QpInit init_;

@@ -185,7 +185,13 @@ void SendQueue::start(std::uint32_t first_msn) {
     next_msn_ = first_msn;
 }
 
+void SendQueue::hold(bool holds) {
+    const std::lock_guard hold(posters_);
+    ring_.hold(holds);
+}
+
 void SendQueue::flush(const Fault* fault, Pass& pass) {
+    hold(false);
     const std::lock_guard hold(retire_);
     if (is_empty()) return;
     Cq::Producer producer(cq_, pass);
@@ -203,6 +209,7 @@ void SendQueue::flush(const Fault* fault, Pass& pass) {
 
 void SendQueue::reset() {
     const std::lock_guard hold(posters_);
+    ring_.hold(false);
     while (!is_empty())
         ring_.release();
     sent_ = ring_.tail();

@@ -29,6 +29,8 @@ class SendQueue {
     PostResult post(const SendWr& wr);
     // All of them or none.
     PostResult post(std::span<const SendWr> wrs);
+    // What is posted meanwhile is no request yet, nor begun, nor complete.
+    void hold(bool holds);
     // Payload posted since the queue was made.
     std::uint64_t posted_octets() const { return posted_octets_.load(std::memory_order_relaxed); }
 
