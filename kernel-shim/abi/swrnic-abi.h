@@ -171,7 +171,11 @@ enum swrnic_up_type {
 	 * ESTABLISHED raised. Once per QP_CONNECTED; EINVAL otherwise.
 	 */
 	SWRNIC_UP_QP_READY = 1,
-	/* The stream has ended; aux: enum swrnic_close_reason. Once per QP_CONNECTED, after or instead of QP_READY. */
+	/*
+	 * The stream has ended; aux: enum swrnic_close_reason. Once per QP_CONNECTED, after or instead of QP_READY. Of a wired QP
+	 * SWRNIC_CLOSE_ERROR says that it is in ERROR, and may come without a stream: it has given its peer up, and is neither to
+	 * call nor to be called any more. (The others leave it as it is.)
+	 */
 	SWRNIC_UP_QP_CLOSED = 2,
 	/* id: uverbs handle of an armed CQ that has a completion channel. Once per arming. */
 	SWRNIC_UP_COMP_POSTED = 3,

@@ -85,10 +85,12 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
         }
         case SWRNIC_UP_QP_CLOSED: {
             Qp* qp = own_qp(locked, up.id);
-            if (qp == nullptr || swrnic_stream_takes(qp->stream, up.type) == 0) return -EINVAL;
-            if (up.aux > SWRNIC_CLOSE_ERROR) return -EINVAL;
+            if (qp == nullptr || up.aux > SWRNIC_CLOSE_ERROR) return -EINVAL;
+            const bool of_stream = swrnic_stream_takes(qp->stream, up.type) != 0;
             const bool was_ready = qp->stream == SWRNIC_STREAM_READY;
-            qp->stream = SWRNIC_STREAM_NONE;
+            if (of_stream) qp->stream = SWRNIC_STREAM_NONE;
+            if (qp->wired != nullptr && up.aux == SWRNIC_CLOSE_ERROR) return context->unwire(locked, *qp);
+            if (!of_stream) return -EINVAL;
             if (qp->wired != nullptr) {
                 qp->wired->closed(locked, was_ready);
                 return 0;

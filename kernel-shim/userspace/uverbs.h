@@ -174,6 +174,7 @@ class UverbsFile : public File {
     Srq* find_srq(std::uint32_t handle);
     void raise_async(Locked& locked, std::uint64_t element, std::uint32_t type, std::uint32_t* reported);
     EventFile* event_file(Locked&) { return event_file_.lock().get(); }
+    int unwire(Locked& locked, Qp& qp);
 
   private:
     int dispatch(Locked& locked, UverbsRequest& request);
@@ -209,7 +210,6 @@ class UverbsFile : public File {
     int modify_qp_ex(Locked& locked, UverbsRequest& request);
     int change_qp(Locked& locked, const ib_uverbs_modify_qp& wish);
     int wire(Locked& locked, Qp& qp, const ib_uverbs_modify_qp& wish);
-    int unwire(Locked& locked, Qp& qp);
     int query_qp(UverbsRequest& request);
     int destroy_qp(Locked& locked, UverbsRequest& request);
     void drop_qp(Locked& locked, Qp& qp);

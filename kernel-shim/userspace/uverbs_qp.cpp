@@ -20,6 +20,8 @@ constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskAv = 1
                         kMaskIrd = 1u << 17, kMaskDestQpn = 1u << 20;
 constexpr std::uint32_t kMaskWiring = kMaskAv | kMaskDestQpn;
 
+constexpr std::uint32_t kSqDrained = 1u << 5;  // enum ib_event_type, as a bit
+
 std::uint32_t new_qpn(Locked& locked) {
     std::uint32_t qpn = locked->qp_numbers.take(locked);
     // One that nobody can call: good enough for rdma_cm, and for a QP that is wired to one that can be called.
@@ -114,7 +116,7 @@ int UverbsFile::wire(Locked& locked, Qp& qp, const ib_uverbs_modify_qp& wish) {
     return idle ? Wired::wire(locked, qp, wish.dest, wish.dest_qp_num) : -EINVAL;
 }
 
-// The engine has ended the stream, unless it does not know of it yet.
+// RESET or ERROR. The engine has ended the stream, unless it does not know of it yet.
 int UverbsFile::unwire(Locked& locked, Qp& qp) {
     if (qp.wired == nullptr) return 0;
     if (qp.stream == SWRNIC_STREAM_QUEUED) {
@@ -144,6 +146,7 @@ int UverbsFile::change_qp(Locked& locked, const ib_uverbs_modify_qp& wish) {
             cm_abort_startup(locked, *qp, -ECONNABORTED);
         }
         if (wish.qp_state == kReset || wish.qp_state == kInit) qp->async_raised = 0;
+        if (wish.qp_state == kRts) qp->async_raised &= ~kSqDrained;  // it may drain once more
         qp->state = wish.qp_state;
     }
     if ((wish.attr_mask & kMaskAccess) != 0) qp->access = wish.qp_access_flags;

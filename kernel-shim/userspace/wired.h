@@ -22,7 +22,7 @@ class Wired final : public StartupOwner, public std::enable_shared_from_this<Wir
   public:
     // 0, or -errno: the GID is not to be reached, or the index is none of ours. `qp` is in the tables.
     static int wire(Locked& locked, Qp& qp, const ib_uverbs_qp_dest& to, std::uint32_t dest_qpn);
-    // RESET, ERROR, or the QP is gone: nobody connects it any more.
+    // RESET, ERROR (which the engine may be the first to know of), or the QP is gone: nobody connects it any more.
     void stop(Locked& locked);
 
     // ---- what the engine reports of the stream

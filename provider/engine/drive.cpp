@@ -115,7 +115,7 @@ void Engine::Impl::drive_tx(DrivenQp& qp, Pass& pass, Tx::Tail tail) {
             status = Tx::Status::kMoved;
         }
         if (status == Tx::Status::kLast ||
-            (status == Tx::Status::kIdle && qp.state() == QpState::kSqd && qp.tx().is_done(guard))) {
+            (status == Tx::Status::kIdle && qp.state() == QpState::kSqd && !qp.is_wired() && qp.tx().is_done(guard))) {
             if (Transport* transport = qp.transport(guard); transport != nullptr && !qp.fin_sent.exchange(true)) {
                 transport->finish_sending();
                 if (status != Tx::Status::kLast) {
@@ -189,7 +189,7 @@ void Engine::Impl::finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending e
         transport = qp.end(rx, tx, pass, reason);
     }
     put_away(qp, std::move(transport), ending);
-    if (qp.is_wired() && qp.state() != QpState::kErr && qp.send_queue_busy()) await_peer(qp, pass);
+    if (qp.is_wired() && qp.state() != QpState::kErr) await_peer(qp, pass);
 }
 
 void Engine::Impl::put_away(DrivenQp& qp, std::unique_ptr<Transport> transport, Ending ending) {

@@ -187,7 +187,10 @@ void Engine::Impl::lose_descriptors() {
 
 void Engine::Impl::abort(std::uint32_t qpn) {
     Pass pass = passes.begin();
-    if (DrivenQp* qp = find(qpn); qp != nullptr && qp->apply(QpEvent::kAbort)) {
+    DrivenQp* qp = find(qpn);
+    const bool has_no_end = qp != nullptr && qp->is_wired() && !qp->connected() && qp->state() != QpState::kErr;
+    if (qp != nullptr && qp->apply(QpEvent::kAbort)) {
+        if (has_no_end) qp->tell_last_wqe(pass);  // else the end of its stream does
         finish(*qp, pass, CloseReason::kError, Ending::kReset);
         flush(*qp, pass);
     }
@@ -213,6 +216,30 @@ void Engine::Impl::abandon(DrivenQp& qp) {
     passes.synchronize();
 }
 
+// SQD of a wired QP.
+bool Engine::Impl::drain(DrivenQp& qp) {
+    Pass pass = passes.begin();
+    bool drains;
+    {
+        RxGuard rx(qp.rx_lock());
+        TxGuard tx(qp.tx_lock());
+        drains = qp.drain(rx, tx, pass);
+    }
+    drive(qp, pass);  // whoever found the locks taken has left it to us
+    deliver(pass);
+    return drains;
+}
+
+// RTS of a wired QP. When it returns nobody is left who would yet tell the host that it has drained.
+bool Engine::Impl::send_again(DrivenQp& qp) {
+    const bool held = qp.state() == QpState::kSqd;
+    if (!qp.send_again()) return false;
+    if (!held) return true;
+    passes.synchronize();
+    doorbell(qp);
+    return true;
+}
+
 bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
     switch (to) {
         case QpState::kReset: {
@@ -232,9 +259,9 @@ bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
         case QpState::kRtr:
             return qp.apply(QpEvent::kToRtr);
         case QpState::kRts:
-            return qp.apply(qp.is_wired() ? QpEvent::kToRtsWired : QpEvent::kToRts);
+            return qp.is_wired() ? send_again(qp) : qp.apply(QpEvent::kToRts);
         case QpState::kSqd: {
-            if (qp.is_wired()) return false;
+            if (qp.is_wired()) return drain(qp);
             if (qp.state() != QpState::kRts) return qp.apply(QpEvent::kDisconnect);
             disconnect(qp.init().qpn);
             return true;
@@ -459,6 +486,7 @@ QpAttributes Engine::query(Qp& qp) {
         const RxGuard guard(qp.rx_lock());  // a connection that comes up sets the parameters
         const StreamParameters& parameters = qp.parameters();
         attributes = {qp.state(), qp.access(), qp.is_wired(), qp.negotiated(), parameters.ird, parameters.ord};
+        attributes.draining = attributes.state == QpState::kSqd && (!attributes.wired || qp.send_queue_busy());
     }
     // A driver that found the lock taken has left it to us.
     if (auto& driven = static_cast<DrivenQp&>(qp); driven.rx_due) impl_->schedule(driven, kToReceive);

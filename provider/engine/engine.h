@@ -75,6 +75,7 @@ struct QpAttributes {
     bool wired;            // by hand
     bool negotiated;       // ird and ord are those of a stream, which may have ended since
     std::uint16_t ird, ord;
+    bool draining = false;  // SQD: there are requests that are not complete
 };
 
 class Engine {
@@ -140,7 +141,7 @@ class Engine {
     void destroy_qp(Qp* qp);  // closes the stream, removes its completions from the CQs
     // RESET, INIT, RTR: attributes only. RTS: refused unless it is there already (connect() does it). SQD: graceful
     // disconnect. SQE: Terminate. ERR: abort and flush. False: no such transition (VERBS-20). Of a wired QP RESET ends
-    // the stream, RTS follows RTR, and SQD is refused.
+    // the stream, RTS follows RTR or SQD, and in SQD what was posted before drains, and what is posted waits for RTS.
     bool modify_state(Qp& qp, QpState to);
     void set_access(Qp& qp, std::uint32_t access_flags);
     // INIT, before RTR: the QP is wired by hand (Qp::wire()). confirms: its Sends and Writes are complete when the peer
@@ -149,7 +150,8 @@ class Engine {
     // Of a wired QP, before RTS. patience: how long a request waits for a peer that is not there, before it ends with
     // RETRY_EXC_ERR; 0: for ever. reads: whether any may be posted.
     void set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads);
-    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue.
+    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue; of a wired QP, when
+    // in SQD all that was posted before is complete. Before SQD.
     void set_drain_notice(Qp& qp, bool wanted);
     QpAttributes query(Qp& qp);
 

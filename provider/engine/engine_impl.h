@@ -59,6 +59,8 @@ class Engine::Impl {
     void abort(std::uint32_t qpn);
     bool modify_state(DrivenQp& qp, QpState to);
     void abandon(DrivenQp& qp);
+    bool drain(DrivenQp& qp);
+    bool send_again(DrivenQp& qp);
     void before_fork();
     void after_fork_in_parent();
     void abandon_after_fork();

@@ -77,6 +77,7 @@ void Engine::Impl::doorbell_without_stream(DrivenQp& qp) {
 
 // A wired QP without a stream, whose requests wait for one.
 void Engine::Impl::await_peer(DrivenQp& qp, Pass& pass) {
+    if (!qp.send_queue_busy()) return;  // SQD
     const std::int64_t patience = qp.patience;
     if (patience == 0 && qp.negotiated()) {
         give_up_peer(qp, pass);  // it has been here, and gone: nobody would come any more

@@ -245,7 +245,7 @@ int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* i
     const std::uint16_t ird = negotiated ? now.ird : qp.ird.load();
     attr->max_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ord, 255));
     attr->max_dest_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ird, 255));
-    attr->sq_draining = now.state == engine::QpState::kSqd ? 1 : 0;
+    attr->sq_draining = now.draining ? 1 : 0;
     attr->port_num = 1;
     ibv_port_attr port{};
     if (!now.wired && (attr_mask & IBV_QP_PATH_MTU) && query_port(ibqp->context, 1, &port) == 0)

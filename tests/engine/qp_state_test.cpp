@@ -60,7 +60,8 @@ TEST(QpStates, NeverLeaveTheRulesOfVerbs) {
         for (std::size_t event = 0; event < kQpEvents; ++event) {
             if (next(QpEvent(event)) == QpState::kRts && state != QpState::kRts) {
                 EXPECT_TRUE(QpEvent(event) == QpEvent::kConnected ||
-                            (QpEvent(event) == QpEvent::kToRtsWired && state == QpState::kRtr));
+                            (QpEvent(event) == QpEvent::kToRtsWired &&
+                             (state == QpState::kRtr || state == QpState::kSqd)));
             }
             if (state == QpState::kErr && QpEvent(event) != QpEvent::kToReset) {
                 EXPECT_EQ(next(QpEvent(event)), QpState::kErr);

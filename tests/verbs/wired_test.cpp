@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -117,7 +119,10 @@ class Wired : public DeviceTest {
     }
 
     int receive(const QpPtr& qp, std::uint64_t id, std::size_t at = 4096, std::uint32_t length = 64) {
-        ibv_sge sge{address(at), length, region_->lkey};
+        return receive(qp, id, at, length, region_->lkey);
+    }
+    int receive(const QpPtr& qp, std::uint64_t id, std::size_t at, std::uint32_t length, std::uint32_t lkey) {
+        ibv_sge sge{address(at), length, lkey};
         ibv_recv_wr wr{}, *bad = nullptr;
         wr.wr_id = id;
         wr.sg_list = &sge;
@@ -126,6 +131,10 @@ class Wired : public DeviceTest {
     }
     int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length = 64, std::size_t to = 4096,
              std::size_t from = 0) {
+        return post(qp, opcode, id, length, to, from, region_->rkey);
+    }
+    int post(const QpPtr& qp, ibv_wr_opcode opcode, std::uint64_t id, std::uint32_t length, std::size_t to,
+             std::size_t from, std::uint32_t rkey) {
         ibv_sge sge{address(from), length, region_->lkey};
         ibv_send_wr wr{}, *bad = nullptr;
         wr.wr_id = id;
@@ -134,7 +143,7 @@ class Wired : public DeviceTest {
         wr.opcode = opcode;
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.wr.rdma.remote_addr = address(to);
-        wr.wr.rdma.rkey = region_->rkey;
+        wr.wr.rdma.rkey = rkey;
         return ibv_post_send(qp.get(), &wr, &bad);
     }
     ibv_wc next(std::chrono::milliseconds within = std::chrono::seconds(5)) {
@@ -173,6 +182,18 @@ class Wired : public DeviceTest {
         ibv_qp_init_attr made{};
         EXPECT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_STATE, &made), 0);
         return attr.qp_state;
+    }
+    // The asynchronous events of a QP, so far and within that time.
+    std::multiset<ibv_event_type> events_of(const QpPtr& qp, int within_ms = 0) {
+        std::multiset<ibv_event_type> seen;
+        pollfd waiting{.fd = context_->async_fd, .events = POLLIN, .revents = 0};
+        while (::poll(&waiting, 1, within_ms) == 1) {
+            ibv_async_event event{};
+            EXPECT_EQ(ibv_get_async_event(context_.get(), &event), 0);
+            if (event.element.qp == qp.get()) seen.insert(event.event_type);
+            ibv_ack_async_event(&event);
+        }
+        return seen;
     }
     std::uint64_t address(std::size_t offset) const {
         return reinterpret_cast<std::uintptr_t>(memory_.data() + offset);
@@ -324,6 +345,82 @@ TEST_F(Wired, APeerThatHasGoneIsNoticedByTheNextRequest) {
     }
 }
 
+// A QP in ERROR, or gone, leaves its peer's port alone, whoever has put it there.
+TEST_F(Wired, NobodyCallsInErrorAnyMore) {
+    enum class End { kGivesUp, kIsSetToError, kIsDestroyed };
+    for (const End end : {End::kGivesUp, End::kIsSetToError, End::kIsDestroyed}) {
+        SCOPED_TRACE(static_cast<int>(end));
+        QpPtr qp = make_qp(cq_.get());
+        const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        std::memcpy(&at.sin_addr, gid_.raw + 12, 4);
+        std::uint32_t port = qp->qp_num >> 8;  // the smaller number calls
+        do {
+            ASSERT_LT(++port, 65536U);
+            at.sin_port = htons(static_cast<std::uint16_t>(port));
+        } while (bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0);
+        ASSERT_EQ(listen(listener, 64), 0);
+        const auto calls_within = [&](std::chrono::milliseconds time) {
+            int calls = 0;
+            for (const auto until = Clock::now() + time; Clock::now() < until;) {
+                const int call = accept(listener, nullptr, nullptr);
+                if (call < 0) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                } else {
+                    ++calls;
+                    close(call);
+                }
+            }
+            return calls;
+        };
+        ASSERT_NO_FATAL_FAILURE(wire(qp, port << 8, 12));  // 4.096 us * 2^12 * 7: 117 ms
+        EXPECT_GT(calls_within(std::chrono::milliseconds(200)), 1);
+        if (end == End::kGivesUp) {
+            ASSERT_EQ(post(qp, IBV_WR_SEND, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
+        } else if (end == End::kIsSetToError) {
+            ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+        } else {
+            qp.reset();
+        }
+        calls_within(std::chrono::milliseconds(20));  // what was under way
+        EXPECT_EQ(calls_within(std::chrono::milliseconds(500)), 0);
+        close(listener);
+    }
+}
+
+// Whoever shares the queue learns that no receive of it is this QP's any more, in whatever way it comes to ERROR.
+TEST_F(Wired, TheLastReceiveOfASharedQueueIsToldInError) {
+    ibv_srq_init_attr shared{};
+    shared.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+    const std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>> srq(ibv_create_srq(pd_.get(), &shared));
+    ASSERT_TRUE(srq);
+    enum class End { kGivesUp, kIsSetToError, kHasAStreamAndIsSetToError };
+    for (const End end : {End::kGivesUp, End::kIsSetToError, End::kHasAStreamAndIsSetToError}) {
+        SCOPED_TRACE(static_cast<int>(end));
+        ibv_qp_init_attr attr = qp_attr(cq_.get());
+        attr.srq = srq.get();
+        const QpPtr qp(ibv_create_qp(pd_.get(), &attr)), peer = make_qp(cq_.get());
+        ASSERT_TRUE(qp);
+        ASSERT_NO_FATAL_FAILURE(wire(qp, peer->qp_num, 10));
+        if (end == End::kHasAStreamAndIsSetToError) {
+            ASSERT_NO_FATAL_FAILURE(wire(peer, qp->qp_num));
+            ASSERT_EQ(post(qp, IBV_WR_RDMA_WRITE, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+        }
+        EXPECT_EQ(events_of(qp).size(), 0U);
+        if (end == End::kGivesUp) {
+            ASSERT_EQ(post(qp, IBV_WR_SEND, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
+        } else {
+            ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+            ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+        }
+        EXPECT_EQ(events_of(qp, 100), (std::multiset<ibv_event_type>{IBV_EVENT_QP_LAST_WQE_REACHED}));
+    }
+}
+
 // Programs tell their peer by other ways that the data is there, as soon as they have the completion.
 TEST_F(Wired, ACompletionMeansPlaced) {
     const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
@@ -382,6 +479,144 @@ TEST_F(Wired, ARemoteErrorHasItsRequest) {
     EXPECT_EQ(failed.wr_id, 2u);
     EXPECT_EQ(failed.status, IBV_WC_REM_ACCESS_ERR);
     EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// What an InfiniBand program would see of each refusal, at both ends.
+TEST_F(Wired, ErrorsAreInfiniBands) {
+    const MrPtr no_rights(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE));
+    ASSERT_TRUE(no_rights);
+    const std::uint32_t good = region_->rkey, closed = no_rights->rkey, none = region_->rkey ^ 1;
+    constexpr auto kSend = IBV_WR_SEND;
+    constexpr auto kWrite = IBV_WR_RDMA_WRITE;
+    constexpr auto kRead = IBV_WR_RDMA_READ;
+    const struct {
+        ibv_wr_opcode opcode;
+        std::uint32_t length;
+        std::size_t to;
+        std::uint32_t rkey;
+        std::uint32_t receives_into;  // lkey
+        ibv_wc_status status, receive;
+    } cases[]{
+        {kSend, 64, 0, 0, none, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
+        {kSend, 128, 0, 0, region_->lkey, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR},
+        {kWrite, 64, 4096, none, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kWrite, 64, 4096, closed, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kWrite, 64, 4096, 0, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kWrite, 64, 1 << 20, good, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kRead, 64, 4096, none, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kRead, 64, 4096, closed, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+        {kRead, 64, 1 << 20, good, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
+    };
+    for (const auto& each : cases) {
+        SCOPED_TRACE(&each - cases);
+        const CqPtr receives = make_cq(8);
+        ibv_qp_init_attr init = qp_attr(cq_.get());
+        init.recv_cq = receives.get();
+        const QpPtr a = make_qp(cq_.get()), b(ibv_create_qp(pd_.get(), &init));
+        ASSERT_NO_FATAL_FAILURE(wire(a, b));
+        ASSERT_EQ(receive(b, 100), 0);
+        ASSERT_EQ(receive(b, 101, 8192, 64, each.receives_into), 0);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+        EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 2), 0);
+        ASSERT_EQ(post(a, each.opcode, 3, each.length, each.to, 0, each.rkey), 0);
+        ASSERT_EQ(post(a, IBV_WR_SEND, 4), 0);
+        ASSERT_EQ(post(a, IBV_WR_RDMA_READ, 5), 0);
+        const std::array statuses{IBV_WC_SUCCESS, each.status, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR};
+        for (std::uint64_t id = 2; id <= 5; ++id) {
+            const ibv_wc wc = next();
+            EXPECT_EQ(wc.wr_id, id);
+            EXPECT_EQ(wc.status, statuses[id - 2]) << id;
+        }
+        ibv_wc wc[2]{};
+        int got = 0;
+        for (const auto end = Clock::now() + std::chrono::seconds(5); got < 2 && Clock::now() < end;)
+            got += ibv_poll_cq(receives.get(), 2 - got, wc + got);
+        EXPECT_EQ(wc[0].status, IBV_WC_SUCCESS);
+        EXPECT_EQ(wc[1].wr_id, 101U);
+        EXPECT_EQ(wc[1].status, each.receive);
+        EXPECT_EQ(state(a), IBV_QPS_ERR);
+        EXPECT_EQ(state(b), IBV_QPS_ERR);
+        EXPECT_EQ(events_of(a).size(), 0U) << "the request says it";
+    }
+}
+
+// What a peer has failed of by itself is no news but that it has gone.
+TEST_F(Wired, APeersOwnFailureIsItsEnd) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num, 12));  // 4.096 us * 2^12 * 7: 117 ms
+    ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ibv_sge sge{address(0), 64, region_->lkey ^ 1};
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    ASSERT_EQ(ibv_post_send(b.get(), &wr, &bad), 0);
+    EXPECT_EQ(next().status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(200)));
+    EXPECT_EQ(state(a), IBV_QPS_RTS);
+    EXPECT_EQ(events_of(a).size(), 0U);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Wired, InSqdOldRequestsDrainAndNewOnesWait) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b));
+    const auto to_sqd = [&](bool notify) {
+        ibv_qp_attr attr = garbage();
+        attr.qp_state = IBV_QPS_SQD;
+        attr.en_sqd_async_notify = 1;
+        return ibv_modify_qp(a.get(), &attr, IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
+    };
+    const auto drains = [&] {
+        ibv_qp_attr attr{};
+        ibv_qp_init_attr made{};
+        EXPECT_EQ(ibv_query_qp(a.get(), &attr, IBV_QP_STATE, &made), 0);
+        EXPECT_EQ(attr.qp_state, IBV_QPS_SQD);
+        return attr.sq_draining == 1;
+    };
+    const std::multiset<ibv_event_type> none, drained{IBV_EVENT_SQ_DRAINED};
+    ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+    ASSERT_EQ(to_sqd(true), 0);
+    ASSERT_EQ(post(a, IBV_WR_SEND, 2), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(100)));
+    EXPECT_TRUE(drains());
+    EXPECT_EQ(events_of(a), none);
+    ASSERT_EQ(receive(b, 11), 0);
+    ASSERT_EQ(receive(b, 12), 0);
+    EXPECT_EQ(next().wr_id, 11U);
+    EXPECT_EQ(next().wr_id, 1U);
+    EXPECT_EQ(events_of(a, 100), drained);
+    EXPECT_FALSE(drains());
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));  // the other direction goes on
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(50)));
+    ASSERT_EQ(to_rts(a), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    ASSERT_EQ(to_sqd(true), 0);
+    EXPECT_EQ(events_of(a, 100), drained) << "there was nothing to drain";
+    ASSERT_EQ(modify(a, IBV_QPS_RTS), 0);
+    ASSERT_EQ(to_sqd(false), 0);
+    EXPECT_EQ(events_of(a, 50), none);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 3), 0);
+    ASSERT_EQ(modify(a, IBV_QPS_ERR), 0);
+    EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(to_sqd(false), EINVAL);
+}
+
+// Before there is a stream, too: what waits in SQD waits for no peer.
+TEST_F(Wired, InSqdNobodyIsGivenUp) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num, 10));  // 4.096 us * 2^10 * 7: 29 ms
+    ASSERT_EQ(modify(a, IBV_QPS_SQD), 0);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(150)));
+    ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));
+    ASSERT_EQ(modify(a, IBV_QPS_RTS), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
 }
 
 // Mooncake reconnects so: RESET, whatever the state, then INIT, RTR and RTS at once.

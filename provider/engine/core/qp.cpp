@@ -57,7 +57,7 @@ bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameter
                std::unique_ptr<Transport>& transport) {
     const QpState now = state();
     const bool wired = is_wired();
-    const bool prepared = wired ? (now == QpState::kRtr || now == QpState::kRts) && !negotiated()
+    const bool prepared = wired ? now >= QpState::kRtr && now <= QpState::kSqd && !negotiated()
                                 : now == QpState::kInit || now == QpState::kRtr;
     if (connected_ || !prepared) return false;
     stream_.parameters = parameters;
@@ -88,7 +88,10 @@ bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameter
 Rx::Status Qp::receive(const RxGuard& guard, Pass& pass) {
     if (!stream_.transport) return Rx::Status::kAgain;
     try {
-        return rx_.step(guard, pass);
+        const Rx::Status status = rx_.step(guard, pass);
+        if (state() == QpState::kSqd) [[unlikely]]
+            tell_if_drained(pass);
+        return status;
     } catch (const std::bad_alloc&) {
         raise_no_memory();
         return Rx::Status::kBroken;  // octets may be lost
@@ -105,7 +108,10 @@ bool Qp::settle_receives(const RxGuard&, Pass& pass) {
 Tx::Status Qp::transmit(const TxGuard& guard, Pass& pass, Tx::Tail tail) {
     if (!stream_.transport) return Tx::Status::kIdle;
     try {
-        return tx_.step(guard, pass, tail);
+        const Tx::Status status = tx_.step(guard, pass, tail);
+        if (state() == QpState::kSqd) [[unlikely]]
+            tell_if_drained(pass);
+        return status;
     } catch (const std::bad_alloc&) {
         raise_no_memory();
         return Tx::Status::kBroken;  // an FPDU may be cut off
@@ -123,17 +129,16 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
     if (!connected_) return nullptr;
     sq_.retire(pass);  // what is done is done
     if (!receive_completions_.end(pass)) status_.lose_completion();
-    if (is_wired() && !has_fault() && (state() == QpState::kRtr || state() == QpState::kRts))
-        return leave_stream(pass, reason);
+    if (is_wired() && !has_fault() && state() <= QpState::kSqd) return leave_stream(pass, reason);
     apply(QpEvent::kEnded);
     connected_.store(false, std::memory_order_release);
     const Fault* fault = has_fault() ? &status_.fault() : nullptr;
     if (fault != nullptr && fault->event) pass.outbox().events.push_back({*fault->event, init_.qpn});
     flush_queues(pass);
-    // What the queue still holds belongs to its other QPs: this one takes nothing any more.
-    if (init_.srq != nullptr) pass.outbox().events.push_back({AsyncEvent::kQpLastWqeReached, init_.qpn});
+    tell_last_wqe(pass);
     const bool failed = fault != nullptr && fault->code;
-    pass.outbox().closed.push_back({init_.qpn, failed ? CloseReason::kError : reason,
+    // A wired QP comes here with an error alone (leave_stream()), and its shim need not look for the peer any more.
+    pass.outbox().closed.push_back({init_.qpn, failed || is_wired() ? CloseReason::kError : reason,
                                     failed ? fault->code : std::nullopt, failed && !fault->received});
     return std::move(stream_.transport);
 }
@@ -152,6 +157,28 @@ void Qp::give_up_peer(const RxGuard&, const TxGuard&, Pass& pass) {
     if (connected_ || state() == QpState::kErr || sq_.is_empty()) return;
     status_.give_up_peer(sq_.head());
     flush_queues(pass);
+    tell_last_wqe(pass);
+    pass.outbox().closed.push_back({init_.qpn, CloseReason::kError, std::nullopt, false});  // no stream may come
+}
+
+bool Qp::drain(const RxGuard&, const TxGuard&, Pass& pass) {
+    if (!apply(QpEvent::kToSqdWired)) return false;
+    sq_.hold(true);
+    tell_if_drained(pass);
+    return true;
+}
+
+bool Qp::send_again() {
+    if (!apply(QpEvent::kToRtsWired)) return false;
+    set_drain_notice(false);
+    sq_.hold(false);
+    return true;
+}
+
+// SQD of rdma_cm's is the end of the stream, and drained when FIN is sent (Engine::Impl::drive_tx()).
+void Qp::tell_if_drained(Pass& pass) {
+    if (is_wired() && sq_.is_empty() && take_drain_notice())
+        pass.outbox().events.push_back({AsyncEvent::kSqDrained, init_.qpn});
 }
 
 std::unique_ptr<Transport> Qp::abandon(const RxGuard&, const TxGuard&, Pass& pass) {

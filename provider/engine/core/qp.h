@@ -76,6 +76,11 @@ class Qp {
     std::unique_ptr<Transport> end(const RxGuard& rx, const TxGuard& tx, Pass& pass, CloseReason reason);
     // RESET of a wired QP: the stream goes, and what was posted is forgotten with it. Null: there was none.
     std::unique_ptr<Transport> abandon(const RxGuard& rx, const TxGuard& tx, Pass& pass);
+    // ERROR of a QP with a shared receive queue: what that still holds belongs to its other QPs, and this one takes
+    // nothing any more.
+    void tell_last_wqe(Pass& pass) const {
+        if (init_.srq != nullptr) pass.outbox().events.push_back({AsyncEvent::kQpLastWqeReached, init_.qpn});
+    }
     // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR.
     void give_up_peer(const RxGuard& rx, const TxGuard& tx, Pass& pass);
     // ERROR: completes what was posted since.
@@ -85,6 +90,10 @@ class Qp {
     // There has been a stream since RESET; its parameters stand.
     bool negotiated() const { return negotiated_.load(std::memory_order_acquire); }
     bool connected() const { return connected_.load(std::memory_order_acquire); }
+    // SQD of a wired QP: what was posted drains, what is posted from now on waits for RTS. False: no such transition.
+    bool drain(const RxGuard& rx, const TxGuard& tx, Pass& pass);
+    // RTS of a wired QP. False: no such transition.
+    bool send_again();
     // SQ_DRAINED is wanted; it is told once.
     void set_drain_notice(bool wanted) { drain_notice_.store(wanted, std::memory_order_relaxed); }
     bool take_drain_notice() { return drain_notice_.exchange(false, std::memory_order_relaxed); }
@@ -112,6 +121,7 @@ class Qp {
     PostResult check(const SendWr& wr) const;
     std::unique_ptr<Transport> leave_stream(Pass& pass, CloseReason reason);
     void flush_queues(Pass& pass);
+    void tell_if_drained(Pass& pass);
     void raise_no_memory();
 
     const QpInit init_;

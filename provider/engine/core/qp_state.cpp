@@ -24,14 +24,14 @@ constexpr QpState kReset = QpState::kReset, kInit = QpState::kInit, kRtr = QpSta
 // resets it (VERBS-56).
 // clang-format off
 constexpr std::array<Row, kQpStates> kTable{{
-    //          ToReset     ToInit     ToRtr     ToRts   ToRtsWired Connected  Disconnect PeerFin   Fault     Abort     Ended
-    /* RESET */ {stay(),    go(kInit), no(),     no(),   no(),      no(),      no(),      no(),     no(),     go(kErr), no()},
-    /* INIT  */ {go(kReset), stay(),   go(kRtr), no(),   no(),      go(kRts),  no(),      no(),     no(),     go(kErr), no()},
-    /* RTR   */ {go(kReset), no(),     stay(),   no(),   go(kRts),  go(kRts),  no(),      no(),     go(kSqe), go(kErr), go(kErr)},
-    /* RTS   */ {no(),      no(),      no(),     stay(), stay(),    no(),      go(kSqd),  go(kSqd), go(kSqe), go(kErr), go(kErr)},
-    /* SQD   */ {no(),      no(),      no(),     no(),   no(),      no(),      stay(),    stay(),   go(kSqe), go(kErr), go(kErr)},
-    /* SQE   */ {no(),      no(),      no(),     no(),   no(),      no(),      stay(),    stay(),   stay(),   go(kErr), go(kErr)},
-    /* ERR   */ {go(kReset), no(),     no(),     no(),   no(),      no(),      stay(),    stay(),   stay(),   stay(),   stay()},
+    //          ToReset     ToInit     ToRtr     ToRts   ToRtsWired ToSqdWired Connected  Disconnect PeerFin   Fault     Abort     Ended
+    /* RESET */ {stay(),    go(kInit), no(),     no(),   no(),      no(),      no(),      no(),      no(),     no(),     go(kErr), no()},
+    /* INIT  */ {go(kReset), stay(),   go(kRtr), no(),   no(),      no(),      go(kRts),  no(),      no(),     no(),     go(kErr), no()},
+    /* RTR   */ {go(kReset), no(),     stay(),   no(),   go(kRts),  no(),      go(kRts),  no(),      no(),     go(kSqe), go(kErr), go(kErr)},
+    /* RTS   */ {no(),      no(),      no(),     stay(), stay(),    go(kSqd),  no(),      go(kSqd),  go(kSqd), go(kSqe), go(kErr), go(kErr)},
+    /* SQD   */ {no(),      no(),      no(),     no(),   go(kRts),  stay(),    no(),      stay(),    stay(),   go(kSqe), go(kErr), go(kErr)},
+    /* SQE   */ {no(),      no(),      no(),     no(),   no(),      no(),      no(),      stay(),    stay(),   stay(),   go(kErr), go(kErr)},
+    /* ERR   */ {go(kReset), no(),     no(),     no(),   no(),      no(),      no(),      stay(),    stay(),   stay(),   stay(),   stay()},
 }};
 // clang-format on
 
@@ -47,9 +47,9 @@ std::string_view name(QpState state) {
 }
 
 std::string_view name(QpEvent event) {
-    constexpr std::array<std::string_view, kQpEvents> kNames{"to-reset",     "to-init",   "to-rtr",     "to-rts",
-                                                             "to-rts-wired", "connected", "disconnect", "peer-fin",
-                                                             "fault",        "abort",     "ended"};
+    constexpr std::array<std::string_view, kQpEvents> kNames{"to-reset",     "to-init",      "to-rtr",    "to-rts",
+                                                             "to-rts-wired", "to-sqd-wired", "connected", "disconnect",
+                                                             "peer-fin",     "fault",        "abort",     "ended"};
     return kNames[static_cast<std::size_t>(event)];
 }
 

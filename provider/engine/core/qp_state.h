@@ -19,7 +19,8 @@ enum class QpEvent : std::uint8_t {
     kToInit,      // user: modify_qp(INIT)
     kToRtr,       // user: modify_qp(RTR)
     kToRts,       // user: modify_qp(RTS): true only when it is so already (VERBS-21)
-    kToRtsWired,  // the same of a QP that is wired by hand
+    kToRtsWired,  // the same of a QP that is wired by hand, from RTR or SQD
+    kToSqdWired,  // user, of a wired QP: modify_qp(SQD)
     kConnected,   // MPA startup has finished
     kDisconnect,  // user or connection manager: end gracefully (modify_qp(SQD))
     kPeerFin,     // the peer has finished sending, at an FPDU boundary
@@ -27,7 +28,7 @@ enum class QpEvent : std::uint8_t {
     kAbort,       // user: modify_qp(ERR); connection lost
     kEnded,       // the stream is gone
 };
-inline constexpr std::size_t kQpEvents = 11;
+inline constexpr std::size_t kQpEvents = 12;
 
 // What an event does in a state: the next state, nothing, or refusal.
 struct QpTransition {

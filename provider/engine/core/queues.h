@@ -85,16 +85,22 @@ class WqeRing {
     // The slot for the next request, nullptr when max_outstanding are not released yet.
     Wqe* reserve() {
         // acquire: the slot's former request is read no more once its release is seen
-        if (tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) >= max_outstanding_)
-            return nullptr;
-        return slot(tail_.load(std::memory_order_relaxed));
+        if (written_ - head_.load(std::memory_order_acquire) >= max_outstanding_) return nullptr;
+        return slot(written_);
     }
     // For the producer: how many requests it may publish now.
-    std::size_t room() const {
-        return max_outstanding_ - (tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire));
-    }
+    std::size_t room() const { return max_outstanding_ - (written_ - head_.load(std::memory_order_acquire)); }
     // release: the consumer sees a whole request
-    void publish() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+    void publish() {
+        ++written_;
+        if (!holds_) [[likely]]
+            tail_.store(written_, std::memory_order_release);
+    }
+    // For the producer: what is published meanwhile is not seen before it ends.
+    void hold(bool holds) {
+        holds_ = holds;
+        if (!holds) tail_.store(written_, std::memory_order_release);
+    }
 
     std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
     std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
@@ -109,6 +115,8 @@ class WqeRing {
     const std::uint64_t mask_;
     const std::size_t stride_;
     std::unique_ptr<std::byte, void (*)(void*)> slots_;
+    std::uint64_t written_ = 0;  // the producer's
+    bool holds_ = false;         // the same
     std::atomic<std::uint64_t> head_{0}, tail_{0};
 };
 

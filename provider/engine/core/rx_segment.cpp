@@ -46,6 +46,30 @@ constexpr WcStatus request_status(wire::TerminateCode code, bool tagged) {
     return code == wire::fault::kNoBuffer ? WcStatus::kRemOpErr : WcStatus::kWrFlushErr;
 }
 
+// Of a wired QP's request, in InfiniBand's words.
+constexpr WcStatus wired_status(wire::TerminateCode code) {
+    if (code.layer != 2 && code.type == 1) return WcStatus::kRemAccessErr;
+    if (code == wire::fault::kMessageTooLong || (code.layer == 0 && code.type == 2)) return WcStatus::kRemInvReqErr;
+    return WcStatus::kRemOpErr;
+}
+
+// The peer has failed of something that is not of our making: it has gone.
+constexpr bool is_end_of_peer(wire::TerminateCode code) {
+    return code == wire::fault::kLocalFailure || code.layer == 2;
+}
+
+// Which requests a Terminate can be about that does not say.
+bool (*can_be_meant(wire::TerminateCode code))(WrOpcode) {
+    if (code.layer == 1 && code.type == 1) return [](WrOpcode opcode) { return opcode == WrOpcode::kWrite; };
+    if (code.layer == 0 && code.type == 1) return [](WrOpcode opcode) { return opcode == WrOpcode::kRead; };
+    if (code.layer == 1) {
+        return [](WrOpcode opcode) {
+            return !is_local(opcode) && opcode != WrOpcode::kWrite && opcode != WrOpcode::kRead;
+        };
+    }
+    return [](WrOpcode opcode) { return !is_local(opcode); };
+}
+
 }  // namespace
 
 std::size_t RxSegment::header_len(std::uint8_t ddp_control, std::uint8_t rdmap_control) {
@@ -387,6 +411,10 @@ void RxSegment::end(Pass& pass) {
             if (last_) deliver_read(pass);
             break;
         case Opcode::kTerminate:
+            if (status_.is_wired() && terminated_.code && is_end_of_peer(*terminated_.code)) {
+                discard();  // it closes the stream now
+                break;
+            }
             // The peer has taken everything that comes before what it refuses.
             if (sq_.confirms() && terminated_.send_index) sq_.set_placed(*terminated_.send_index, pass);
             fail(terminated_);
@@ -471,22 +499,36 @@ Fault RxSegment::terminate_meaning(Header header) {
     const wire::Terminate terminate = wire::parse_terminate(header);
     if (!terminate.ok()) return fault;
     fault.code = terminate.code;
-    if (terminate.ddp_header.empty()) return fault;
-    const bool tagged = terminate.ddp_header.size() == wire::kTaggedHeaderLen;
-    const auto quoted = tagged ? wire::UntaggedHeader{} : wire::UntaggedHeader::parse(terminate.ddp_header.data());
+    if (!terminate.ddp_header.empty()) find_quoted(fault, terminate.ddp_header);
+    if (status_.is_wired()) say_as_infiniband(fault);
+    return fault;
+}
+
+void RxSegment::find_quoted(Fault& fault, Header ddp_header) {
+    const bool tagged = ddp_header.size() == wire::kTaggedHeaderLen;
+    const auto quoted = tagged ? wire::UntaggedHeader{} : wire::UntaggedHeader::parse(ddp_header.data());
     if (tagged || quoted.qn != wire::kReadRequestQueue) {
-        fault.send_status = request_status(terminate.code, tagged);
-        if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = sq_.find_begun(terminate.ddp_header);
-        return fault;
+        const bool wired = status_.is_wired();
+        fault.send_status = wired ? wired_status(*fault.code) : request_status(*fault.code, tagged);
+        if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = sq_.find_begun(ddp_header);
+        return;
     }
     const std::uint32_t outstanding = reads_.orq.size();
     for (std::uint32_t i = 0; i < outstanding; ++i) {
         const OutboundRead& read = reads_.orq.peek(i);
         if (read.msn != quoted.msn || read.send_index == OutboundRead::kNoWqe) continue;
         fault.send_index = read.send_index;
-        fault.send_status = read_status(terminate.code);
+        fault.send_status = read_status(*fault.code);
     }
-    return fault;
+}
+
+// On InfiniBand a refusal has its request, which says all there is to say. Without a quote, or with one that is not
+// known here, that is the oldest which can be meant and is not confirmed.
+void RxSegment::say_as_infiniband(Fault& fault) {
+    fault.event.reset();
+    if (fault.send_index) return;
+    fault.send_status = wired_status(*fault.code);
+    fault.send_index = sq_.find_unplaced(can_be_meant(*fault.code));
 }
 
 }  // namespace swrnic::engine

@@ -151,6 +151,8 @@ class RxSegment {
     [[gnu::noinline]] bool complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass);
     void deliver_read(Pass& pass);
     Fault terminate_meaning(Header header);
+    void find_quoted(Fault& fault, Header ddp_header);
+    void say_as_infiniband(Fault& fault);
     void release_fence(Pass& pass);
     Verdict fail(Fault fault);
 

@@ -20,6 +20,11 @@ std::size_t send_room(const QpInit& init) {
     return std::max<std::size_t>(init.max_send_sge * sizeof(Sge), init.max_inline);
 }
 
+// Of a Read, where so many have been delivered since the queue was made.
+bool is_delivered(const SendWqe& read, std::uint32_t delivered) {
+    return static_cast<std::int32_t>(delivered - read.reads_before) > 0;
+}
+
 WcOpcode wc_opcode(WrOpcode opcode) {
     switch (opcode) {
         case WrOpcode::kWrite:
@@ -126,7 +131,7 @@ bool SendQueue::report_done(Pass& pass) {
     for (std::uint64_t i = ring_.head(); i != sent; ++i) {
         const SendWqe& wqe = *ring_.peek(i);
         // Behind a Read that is not complete nothing completes (RDMAP-63).
-        if (wqe.opcode == WrOpcode::kRead && static_cast<std::int32_t>(reads - wqe.reads_before) <= 0) break;
+        if (wqe.opcode == WrOpcode::kRead && !is_delivered(wqe, reads)) break;
         const bool report = wqe.has(send_flag::kSignaled);
         WorkCompletion done{};
         if (report) {
@@ -147,7 +152,7 @@ std::optional<std::uint64_t> SendQueue::find_begun(std::span<const std::byte> dd
     const auto fits = [&](const SendWqe& wqe) {
         if (tagged) {
             const auto quoted = wire::TaggedHeader::parse(ddp_header.data());
-            return wqe.opcode == WrOpcode::kWrite && wqe.remote_stag == quoted.stag &&
+            return wqe.opcode == WrOpcode::kWrite && (wqe.remote_stag == quoted.stag || wqe.remote_stag == 0) &&
                    quoted.to - wqe.remote_to < wqe.length;
         }
         const auto quoted = wire::UntaggedHeader::parse(ddp_header.data());
@@ -161,6 +166,17 @@ std::optional<std::uint64_t> SendQueue::find_begun(std::span<const std::byte> dd
     return std::nullopt;
 }
 
+std::optional<std::uint64_t> SendQueue::find_unplaced(bool (*fits)(WrOpcode)) {
+    const std::lock_guard hold(retire_);
+    const std::uint64_t begun = begun_.load(std::memory_order_acquire);
+    const std::uint64_t placed = placed_.load(std::memory_order_relaxed);
+    for (std::uint64_t i = std::max(ring_.head(), placed); i < begun; ++i) {
+        const SendWqe& wqe = *ring_.peek(i);
+        if (fits(wqe.opcode) && !(wqe.opcode == WrOpcode::kRead && is_delivered(wqe, reads_.completed))) return i;
+    }
+    return std::nullopt;
+}
+
 // ---- beginning and end of a stream
 // ---------------------------------------------------------------------------------------
 
@@ -169,7 +185,13 @@ void SendQueue::start(std::uint32_t first_msn) {
     next_msn_ = first_msn;
 }
 
+void SendQueue::hold(bool holds) {
+    const std::lock_guard hold(posters_);
+    ring_.hold(holds);
+}
+
 void SendQueue::flush(const Fault* fault, Pass& pass) {
+    hold(false);
     const std::lock_guard hold(retire_);
     if (is_empty()) return;
     Cq::Producer producer(cq_, pass);
@@ -187,6 +209,7 @@ void SendQueue::flush(const Fault* fault, Pass& pass) {
 
 void SendQueue::reset() {
     const std::lock_guard hold(posters_);
+    ring_.hold(false);
     while (!is_empty())
         ring_.release();
     sent_ = ring_.tail();

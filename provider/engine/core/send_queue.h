@@ -29,6 +29,8 @@ class SendQueue {
     PostResult post(const SendWr& wr);
     // All of them or none.
     PostResult post(std::span<const SendWr> wrs);
+    // What is posted meanwhile is no request yet, nor begun, nor complete.
+    void hold(bool holds);
     // Payload posted since the queue was made.
     std::uint64_t posted_octets() const { return posted_octets_.load(std::memory_order_relaxed); }
 
@@ -53,6 +55,8 @@ class SendQueue {
     void retire(Pass& pass);
     // The request, of those that have begun and are not complete, that the peer quotes in a Terminate.
     std::optional<std::uint64_t> find_begun(std::span<const std::byte> ddp_header);
+    // The oldest of those that no Response and no answer has confirmed, of such opcodes.
+    std::optional<std::uint64_t> find_unplaced(bool (*fits)(WrOpcode));
 
     // RX: the peer has placed what stands before this index.
     void set_placed(std::uint64_t index, Pass& pass) {
