@@ -64,23 +64,8 @@ class Replay : public DeviceTest {
         attr.srq = srq;
         return QpPtr(ibv_create_qp(pd_.get(), &attr));
     }
-    ibv_gid gid(int index) const {
-        ibv_gid gid{};
-        EXPECT_EQ(ibv_query_gid(context_.get(), 1, index, &gid), 0);
-        return gid;
-    }
+    ibv_gid gid(int index) const { return gid_at(context_.get(), index); }
     WiredEnd end(const QpPtr& qp, int index) const { return {gid(index), qp->qp_num}; }
-    static bool is_ipv4(const ibv_gid& gid) {
-        return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(gid.raw)) != 0;
-    }
-    // The first IPv4 address behind index 0.
-    int ipv4_index() const {
-        int index = 1;
-        while (index < port_.gid_tbl_len && !is_ipv4(gid(index)))
-            ++index;
-        EXPECT_LT(index, port_.gid_tbl_len) << "no GID of an IPv4 address";
-        return index;
-    }
     static int post(const QpPtr& qp, ibv_send_wr& wr) {
         ibv_send_wr* bad = nullptr;
         return ibv_post_send(qp.get(), &wr, &bad);
@@ -341,7 +326,7 @@ class GgmlEnd {
 };
 
 TEST_F(Replay, GgmlAnswersCalls) {
-    const int index = ipv4_index();
+    const int index = ipv4_index(context_.get());
     const ibv_gid own = gid(index);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -409,7 +394,7 @@ TEST_F(Replay, UcxConnectsBeforeItsPeer) {
     ASSERT_TRUE(srq);
     const ibv_qp_cap cap{
         .max_send_wr = 64, .max_recv_wr = 0, .max_send_sge = 2, .max_recv_sge = 1, .max_inline_data = 64};
-    Wiring chosen{.gid_index = ipv4_index()};
+    Wiring chosen{.gid_index = ipv4_index(context_.get())};
     chosen.rd_atomic = 4;
     ibv_ah_attr way{};
     way.is_global = way.port_num = 1;
@@ -566,7 +551,7 @@ TEST_F(Replay, NcclWritesAndFlushes) {
         }
     });
     [&] {
-        Wiring chosen{.gid_index = ipv4_index()};
+        Wiring chosen{.gid_index = ipv4_index(context_.get())};
         chosen.rd_atomic = 1;
         const CqPtr cq = make_cq(1024);
         Memory source(pd_.get(), 1 << 20), target(pd_.get(), 1 << 20), flushed(pd_.get(), 64, IBV_ACCESS_LOCAL_WRITE);

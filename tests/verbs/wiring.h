@@ -2,10 +2,13 @@
 // Queue pairs wired by hand, and where programs differ as they do it.
 #pragma once
 
-#include <infiniband/verbs.h>
+#include <netinet/in.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+
+#include "device.h"
 
 namespace swrnic::test {
 
@@ -32,6 +35,27 @@ struct WiredEnd {
     ibv_gid gid;
     std::uint32_t qpn;
 };
+
+inline ibv_gid gid_at(ibv_context* context, int index) {
+    ibv_gid gid{};
+    EXPECT_EQ(ibv_query_gid(context, 1, index, &gid), 0);
+    return gid;
+}
+
+inline bool is_ipv4(const ibv_gid& gid) {
+    return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(gid.raw)) != 0;
+}
+
+// The first IPv4 address behind index 0, as most programs choose.
+inline int ipv4_index(ibv_context* context) {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(context, 1, &port), 0);
+    int index = 1;
+    while (index < port.gid_tbl_len && !is_ipv4(gid_at(context, index)))
+        ++index;
+    EXPECT_LT(index, port.gid_tbl_len) << "no GID of an IPv4 address";
+    return index;
+}
 
 // The state, and what programs leave in all that is outside the mask.
 inline ibv_qp_attr attributes(ibv_qp_state state) {
@@ -90,6 +114,41 @@ inline int to_rtr_and_rts(ibv_qp* qp, const Wiring& chosen, const WiredEnd& peer
 inline int wire(ibv_qp* qp, const Wiring& chosen, const WiredEnd& peer) {
     const int error = to_init(qp, chosen);
     return error != 0 ? error : to_rtr_and_rts(qp, chosen, peer);
+}
+
+// What one process has of a wired connection.
+struct Station {
+    // Of memory that is the caller's.
+    bool open(void* memory, std::size_t size) {
+        context = open_device();
+        if (!context) return false;
+        pd.reset(ibv_alloc_pd(context.get()));
+        cq.reset(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0));
+        region.reset(ibv_reg_mr(pd.get(), memory, size, kAllAccess));
+        chosen.gid_index = ipv4_index(context.get());
+        return region && make_qp();
+    }
+    bool make_qp() {
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = cq.get();
+        attr.qp_type = IBV_QPT_RC;
+        attr.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+        qp.reset(ibv_create_qp(pd.get(), &attr));
+        return qp != nullptr;
+    }
+    WiredEnd end() const { return {gid_at(context.get(), chosen.gid_index), qp->qp_num}; }
+
+    ContextPtr context;
+    PdPtr pd;
+    CqPtr cq;
+    MrPtr region;
+    QpPtr qp;
+    Wiring chosen{.timeout = 18};
+};
+
+// The long runs (scripts/test --full) take the second.
+inline int rounds(int quick, int full) {
+    return std::getenv("LONG_RUN") == nullptr ? quick : full;
 }
 
 }  // namespace swrnic::test
