@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,20 @@ inline ContextPtr open_device() {
         if (list[i]->transport_type == IBV_TRANSPORT_IWARP) context = ibv_open_device(list[i]);
     if (list) ibv_free_device_list(list);
     return ContextPtr(context);
+}
+
+// Polls until a completion comes or five seconds have passed (then status is GENERAL_ERR and the test has failed).
+inline ibv_wc next(ibv_cq* cq) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    ibv_wc wc{};
+    do {
+        const int got = ibv_poll_cq(cq, 1, &wc);
+        if (got == 1) return wc;
+        EXPECT_EQ(got, 0);
+    } while (std::chrono::steady_clock::now() < deadline);
+    ADD_FAILURE() << "no completion within 5 s";
+    wc.status = IBV_WC_GENERAL_ERR;
+    return wc;
 }
 
 class DeviceTest : public testing::Test {

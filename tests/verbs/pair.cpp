@@ -5,8 +5,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 
-#include <chrono>
-
 namespace swrnic::test {
 
 rdma_cm_event_type PairTest::wait_event(rdma_cm_id** id) {
@@ -134,19 +132,6 @@ int PairTest::modify(ibv_qp* qp, ibv_qp_state to) {
     ibv_qp_attr attr{};
     attr.qp_state = to;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
-}
-
-ibv_wc PairTest::next(ibv_cq* cq) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    ibv_wc wc{};
-    do {
-        const int got = ibv_poll_cq(cq, 1, &wc);
-        if (got == 1) return wc;
-        EXPECT_EQ(got, 0);
-    } while (std::chrono::steady_clock::now() < deadline);
-    ADD_FAILURE() << "no completion within 5 s";
-    wc.status = IBV_WC_GENERAL_ERR;
-    return wc;
 }
 
 ibv_mr* PairTest::reg(void* addr, std::size_t length, int access) {

@@ -28,8 +28,6 @@ class PairTest : public testing::Test {
     void disconnect();                                         // both sides, and waits for both events
     ibv_qp_state state(ibv_qp* qp);
     int modify(ibv_qp* qp, ibv_qp_state to);
-    // Polls until a completion comes or five seconds have passed (then status is GENERAL_ERR and the test has failed).
-    ibv_wc next(ibv_cq* cq);
     ibv_mr* reg(void* addr, std::size_t length, int access);
 
     // Extended CQs with timestamps, and QPs with the ibv_wr_*(3) functions.

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// A completion of a wired QP says that the peer has the data. Programs tell their peer so by other ways as soon as they
+// have polled it, and the peer looks at its memory at once.
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <ostream>
+#include <string>
+
+#include "other_process.h"
+#include "wiring.h"
+
+namespace swrnic::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kSize = 65536;
+using Words = std::array<std::uint32_t, kSize / sizeof(std::uint32_t)>;
+
+// Memory of the target's, in which the initiator can look for itself.
+struct Shared {
+    Shared()
+        : words(static_cast<Words*>(mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+        EXPECT_NE(static_cast<void*>(words), MAP_FAILED);
+    }
+    ~Shared() { munmap(words, kSize); }
+    Shared(const Shared&) = delete;
+
+    bool holds(std::uint32_t value, std::uint32_t length) const {
+        const volatile std::uint32_t* const there = words->data();
+        for (std::size_t i = 0; i < length / sizeof value; ++i)
+            if (there[i] != value) return false;
+        return true;
+    }
+
+    Words* const words;
+};
+
+struct Target {
+    WiredEnd end;
+    std::uint64_t address;
+    std::uint32_t rkey;
+};
+
+struct Round {
+    std::uint32_t value, length;
+};
+
+struct Condition {
+    const char* name;
+    bool busy, on_one_processor, stopped_before;
+    friend std::ostream& operator<<(std::ostream& out, const Condition& condition) { return out << condition.name; }
+};
+
+// Each round that it is told of it looks for, and says whether it found it.
+int look_for_rounds(Talk& talk, const Shared& memory, const Condition& condition) {
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    if (condition.on_one_processor && sched_setaffinity(0, sizeof first, &first) != 0) return 1;
+    Station here;
+    WiredEnd peer{};
+    if (!here.open(memory.words, kSize) ||
+        !talk.tell(Target{here.end(), reinterpret_cast<std::uintptr_t>(memory.words), here.region->rkey}) ||
+        !talk.hear(peer) || wire(here.qp.get(), here.chosen, peer) != 0)
+        return 2;
+    for (Round round{}; condition.busy ? talk.hear_busily(round) : talk.hear(round);)
+        if (!talk.tell(memory.holds(round.value, round.length))) return 3;
+    return 0;
+}
+
+class Placed : public testing::TestWithParam<Condition> {
+  protected:
+    // The fork comes before this process has the device.
+    void connect(const char* completion) {
+        ASSERT_EQ(setenv("SWRNIC_COMPLETION", completion, 1), 0);
+        ASSERT_TRUE(other_.talk.hear(target_));
+        ASSERT_TRUE(here_.open(source_.data(), kSize));
+        ASSERT_TRUE(other_.talk.tell(here_.end()));
+        ASSERT_EQ(wire(here_.qp.get(), here_.chosen, target_.end), 0);
+    }
+    void write(const Round& round) {
+        std::fill_n(source_.begin(), round.length / sizeof round.value, round.value);
+        ibv_sge sge{reinterpret_cast<std::uintptr_t>(source_.data()), round.length, here_.region->lkey};
+        ibv_send_wr wr{}, *bad = nullptr;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.wr.rdma.remote_addr = target_.address;
+        wr.wr.rdma.rkey = target_.rkey;
+        ASSERT_EQ(ibv_post_send(here_.qp.get(), &wr, &bad), 0);
+    }
+    void write_while_stopped(const Round& round) {
+        ASSERT_NO_FATAL_FAILURE(other_.stop());
+        ASSERT_NO_FATAL_FAILURE(write(round));
+    }
+    bool completes(std::chrono::milliseconds within) {
+        ibv_wc wc{};
+        for (const auto end = Clock::now() + within; Clock::now() < end;)
+            if (ibv_poll_cq(here_.cq.get(), 1, &wc) != 0) return true;
+        return false;
+    }
+
+    Shared memory_;
+    OtherProcess other_{[this](Talk& talk) { return look_for_rounds(talk, memory_, GetParam()); }};
+    Target target_{};
+    Words source_{};
+    Station here_;
+};
+
+TEST_P(Placed, TheTargetFindsWhatItIsToldOf) {
+    ASSERT_NO_FATAL_FAILURE(connect("auto"));
+    constexpr std::array<std::uint32_t, 4> kLengths{8, 256, 4096, kSize};
+    const auto count = static_cast<std::uint32_t>(rounds(600, 20'000));
+    for (std::uint32_t value = 1; value <= count; ++value) {
+        const Round round{value, kLengths[value % kLengths.size()]};
+        if (GetParam().stopped_before && value % 8 == 0) {
+            ASSERT_NO_FATAL_FAILURE(write_while_stopped(round));
+            ASSERT_NO_FATAL_FAILURE(other_.go_on());
+        } else {
+            ASSERT_NO_FATAL_FAILURE(write(round));
+        }
+        ASSERT_EQ(next(here_.cq.get()).status, IBV_WC_SUCCESS);
+        ASSERT_TRUE(memory_.holds(round.value, round.length)) << "round " << value;
+        bool found = false;
+        ASSERT_TRUE(other_.talk.tell(round) && other_.talk.hear(found));
+        ASSERT_TRUE(found) << "round " << value;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Placed,
+                         testing::Values(Condition{"Asleep", false, false, false},
+                                         Condition{"Busy", true, false, false},
+                                         Condition{"BusyOnOneProcessor", true, true, false},
+                                         Condition{"StoppedBefore", false, false, true},
+                                         Condition{"AllAtOnce", true, true, true}),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+// A process that is stopped places nothing.
+using CompletionOfAStoppedPeer = Placed;
+INSTANTIATE_TEST_SUITE_P(, CompletionOfAStoppedPeer, testing::Values(Condition{"Asleep", false, false, false}));
+
+TEST_P(CompletionOfAStoppedPeer, WaitsUntilItGoesOn) {
+    ASSERT_NO_FATAL_FAILURE(connect("auto"));
+    const Round round{7, 4096};
+    ASSERT_NO_FATAL_FAILURE(write({6, 4096}));
+    ASSERT_EQ(next(here_.cq.get()).status, IBV_WC_SUCCESS);
+    ASSERT_NO_FATAL_FAILURE(write_while_stopped(round));
+    EXPECT_FALSE(completes(std::chrono::milliseconds(200)));
+    EXPECT_FALSE(memory_.holds(round.value, 4));
+    ASSERT_NO_FATAL_FAILURE(other_.go_on());
+    ASSERT_EQ(next(here_.cq.get()).status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(memory_.holds(round.value, round.length));
+}
+
+TEST_P(CompletionOfAStoppedPeer, ComesTooEarlyWithSent) {
+    ASSERT_NO_FATAL_FAILURE(connect("sent"));
+    const Round round{7, 4096};
+    ASSERT_NO_FATAL_FAILURE(write({6, 4096}));
+    ASSERT_EQ(next(here_.cq.get()).status, IBV_WC_SUCCESS);
+    bool found = false;  // once asked, the target has received
+    while (!found)
+        ASSERT_TRUE(other_.talk.tell(Round{6, 4096}) && other_.talk.hear(found));
+    ASSERT_NO_FATAL_FAILURE(write_while_stopped(round));
+    ASSERT_TRUE(completes(std::chrono::seconds(5)));
+    EXPECT_FALSE(memory_.holds(round.value, 4)) << "what this test shows of `auto` it would show of `sent`";
+    ASSERT_NO_FATAL_FAILURE(other_.go_on());
+}
+
+}  // namespace
+}  // namespace swrnic::test
