@@ -150,8 +150,8 @@ class Engine {
     // Of a wired QP, before RTS. patience: how long a request waits for a peer that is not there, before it ends with
     // RETRY_EXC_ERR; 0: for ever. reads: whether any may be posted.
     void set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads);
-    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue; of a wired QP, when
-    // in SQD all that was posted before is complete. Before SQD.
+    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue; of a wired QP,
+    // when in SQD all that was posted before is complete. Before SQD.
     void set_drain_notice(Qp& qp, bool wanted);
     QpAttributes query(Qp& qp);
 
