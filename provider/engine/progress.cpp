@@ -135,14 +135,26 @@ void Engine::Impl::poll(std::uint64_t polls) {
     if (backs_off && !flushes && news_.state(times_) == NewsGate::State::kSilent) return;
     const bool asks = hot == nullptr || news_.is_due(now);
     // While there are others to be driven, it is left to epoll like them.
-    if (hot != nullptr && !backs_off && (hot->ready || !flushes)) drive(*hot, pass);
+    // A program that has received is likely to answer: a Response waits for its post, or for the next poll.
+    bool waits_for_post = false;
+    if (hot != nullptr && !backs_off && (hot->ready || !flushes)) {
+        drive_rx(*hot, pass);
+        waits_for_post = !flushes && hot->tx().owes_responses_alone();
+        if (waits_for_post) {
+            schedule(*hot, kToSend);
+        } else if (may_transmit(*hot)) {
+            drive_tx(*hot, pass, Tx::Tail::kSend);
+        }
+    }
+    bool others = false;
     if (asks) {
         Events events;
         const int count =
             static_cast<int>(syscall(SYS_epoll_pwait, epoll_.get(), events.data(), events.size(), 0, nullptr, 8));
-        news_.on_asked(times_, now, take_events(events, count, hot, pass));
+        others = take_events(events, count, hot, pass);
+        news_.on_asked(times_, now, others);
     }
-    run_ready(pass, Tx::Tail::kCork);
+    if (!waits_for_post || others) run_ready(pass, Tx::Tail::kCork);
     deliver(pass);
     if (!timed) return;
     const std::chrono::nanoseconds took = Clock::now() - begin;

@@ -58,7 +58,12 @@ bool Tx::has_work() const {
     if (stream_.fenced.load(std::memory_order_relaxed)) return false;
     if (!reads_.irq.empty() || sq_.sent() != sq_.tail()) return true;
     return unasked_.load(std::memory_order_relaxed) &&
-           questions_.load(std::memory_order_relaxed) == reads_.answered.load(std::memory_order_relaxed);
+           questions_.load(std::memory_order_relaxed) - reads_.answered.load(std::memory_order_relaxed) <
+               kMostQuestions;
+}
+
+bool Tx::owes_responses_alone() const {
+    return !reads_.irq.empty() && sq_.sent() == sq_.tail() && !status_.has_fault();
 }
 
 bool Tx::is_done(const TxGuard&) const {

@@ -77,6 +77,8 @@ class Tx {
     bool has_work() const;
     // Every request is with the transport and every inbound Read is answered.
     bool is_done(const TxGuard& guard) const;
+    // Responses are due, and nothing else. Any thread; a moment later it may be otherwise.
+    bool owes_responses_alone() const;
     // Some window may be bound to the QP. Any thread.
     bool binds() const { return binds_.load(std::memory_order_relaxed); }
 
@@ -98,6 +100,9 @@ class Tx {
         bool inside_response = false;
         bool operator==(const Cursor&) const = default;
     };
+    // Under way at once. With one, a program that keeps 128 Writes outstanding waits two round trips for them
+    // (bench/history, 11-28).
+    static constexpr std::uint32_t kMostQuestions = 8;
     // kQuestion: an empty Read. RFC 5040 5.5: what was sent before it is placed when its Response comes.
     enum class Kind : std::uint8_t { kRequest, kResponse, kRtr, kTerminate, kQuestion };
     struct Plan {

@@ -26,7 +26,7 @@ using wire::Opcode;
 constexpr std::uint32_t kAnyStag = 1;
 
 // Octets after which a stream of requests is asked about, though it goes on; each message counts as so many more.
-constexpr std::uint32_t kAskAfter = 64 * 1024, kChargeOfMessage = 4096;
+constexpr std::uint32_t kAskAfter = 256 * 1024, kChargeOfMessage = 4096;
 
 Opcode send_opcode(const SendWqe& wqe) {
     const bool invalidates = wqe.opcode == WrOpcode::kSendInv;
@@ -95,11 +95,11 @@ bool Tx::plan_message(const Cursor& at, Plan& out) {
     return true;
 }
 
-// One question at a time, for all that was sent before it.
+// A question is for all that was sent before it. While one is under way the next batch may be asked about.
 bool Tx::may_ask(const Cursor& at) const {
     const bool between = at.offset == 0 && !at.inside_response;
     return between && at.unasked != 0 && at.questions == questions_noted_ &&
-           at.questions == reads_.answered.load(std::memory_order_acquire) &&
+           at.questions - reads_.answered.load(std::memory_order_acquire) < kMostQuestions &&
            reads_.orq.size() < stream_.parameters.ord && !status_.has_fault();
 }
 
