@@ -59,9 +59,9 @@ TEST(QpStates, NeverLeaveTheRulesOfVerbs) {
         EXPECT_EQ(next(QpEvent::kToReset), connected ? state : QpState::kReset) << "a stream must end first";
         for (std::size_t event = 0; event < kQpEvents; ++event) {
             if (next(QpEvent(event)) == QpState::kRts && state != QpState::kRts) {
-                EXPECT_TRUE(QpEvent(event) == QpEvent::kConnected ||
-                            (QpEvent(event) == QpEvent::kToRtsWired &&
-                             (state == QpState::kRtr || state == QpState::kSqd)));
+                EXPECT_TRUE(
+                    QpEvent(event) == QpEvent::kConnected ||
+                    (QpEvent(event) == QpEvent::kToRtsWired && (state == QpState::kRtr || state == QpState::kSqd)));
             }
             if (state == QpState::kErr && QpEvent(event) != QpEvent::kToReset) {
                 EXPECT_EQ(next(QpEvent(event)), QpState::kErr);
