@@ -130,7 +130,9 @@ void add_device(TreeBuilder& build) {
     build.link(kParent, "subsystem", "../../../bus/platform");
     // Links, where a kernel has the interfaces themselves.
     const std::string& netdev = gids.front().netdev;
-    build.link(fmt::format("{}/net", kParent), netdev, fmt::format("../../../../class/net/{}", netdev));
+    const std::string from_parent = fmt::format("../../../../class/net/{}", netdev);
+    build.link(fmt::format("{}/net", kParent), netdev, from_parent);
+    build.link(device + "/ports/1/net", netdev, "../../../../" + from_parent);
 }
 
 void add_uverbs(TreeBuilder& build) {

@@ -84,8 +84,7 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
                 schedule(qp, kToReceive);
                 return wakes;
             case Rx::Status::kStalled:
-                // What a wired QP's sender would wait for a receive is not known here: for ever, as most programs ask.
-                if (!qp.is_wired()) arm_timer(qp, qp.stalled_since + Clock::duration(options.rnr_timeout).count());
+                if (const auto patience = rnr_patience(qp)) arm_timer(qp, qp.stalled_since + *patience);
                 break;
             case Rx::Status::kAgain:
                 break;
@@ -217,10 +216,18 @@ void Engine::Impl::flush(DrivenQp& qp, Pass& pass) {
     qp.flush(rx, tx, pass);
 }
 
+// How long a Send may find no receive; none: for ever.
+std::optional<std::int64_t> Engine::Impl::rnr_patience(const DrivenQp& qp) const {
+    if (!qp.is_wired()) return Clock::duration(options.rnr_timeout).count();
+    const std::uint8_t retries = qp.rx().peer_rnr_retry();
+    if (retries == rnr_notice::kForEver) return std::nullopt;
+    return retries * qp.rnr_timer;
+}
+
 void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
-    const std::int64_t patience = Clock::duration(options.rnr_timeout).count();
-    const std::int64_t stalled = qp.is_wired() ? 0 : qp.stalled_since.load();
-    const std::int64_t late = ticks(now) - (stalled + patience);
+    const std::optional<std::int64_t> patience = rnr_patience(qp);
+    const std::int64_t stalled = patience ? qp.stalled_since.load() : 0;
+    const std::int64_t late = ticks(now) - (stalled + patience.value_or(0));
     if (stalled != 0 && late >= 0) {
         {
             RxGuard guard(qp.rx_lock());
@@ -240,7 +247,7 @@ void Engine::Impl::check_deadlines(DrivenQp& qp, Pass& pass, Time now) {
     }
     if (const std::int64_t by = qp.peer_must_come_by; by != 0 && ticks(now) >= by) give_up_peer(qp, pass);
     if (const std::int64_t by = qp.peer_must_come_by; by != 0) arm_timer(qp, by);
-    if (const std::int64_t since = qp.stalled_since; since != 0 && !qp.is_wired()) arm_timer(qp, since + patience);
+    if (const std::int64_t since = qp.stalled_since; since != 0 && patience) arm_timer(qp, since + *patience);
     if (const std::int64_t end = qp.must_end_by; end != 0) arm_timer(qp, end);
 }
 

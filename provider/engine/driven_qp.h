@@ -46,6 +46,8 @@ struct DrivenQp final : Qp {
     // A wired QP's request waits for its peer no longer than that, a span of the ticks; 0: for ever.
     std::atomic<std::int64_t> patience{0};
     std::atomic<std::int64_t> peer_must_come_by{0};
+    // And a Send of its peer no longer for a receive than the peer's retries, each of that time, a span of the ticks.
+    std::atomic<std::int64_t> rnr_timer{0};
     std::int64_t timer_at = 0;  // when its one timer fires; 0: none; under the engine's timer lock
 
     alignas(kCacheLine) std::atomic<unsigned> ready{0};  // Reasons; not 0: stands in ReadyQueue, or will in a moment

@@ -216,6 +216,16 @@ void Engine::Impl::abandon(DrivenQp& qp) {
     passes.synchronize();
 }
 
+void Engine::Impl::set_rnr_retry(DrivenQp& qp, std::uint8_t retries) {
+    Pass pass = passes.begin();
+    {
+        const TxGuard tx(qp.tx_lock());
+        qp.tx().set_rnr_retry(tx, retries);
+    }
+    drive_tx(qp, pass, Tx::Tail::kSend);
+    deliver(pass);
+}
+
 // SQD of a wired QP.
 bool Engine::Impl::drain(DrivenQp& qp) {
     Pass pass = passes.begin();
@@ -474,6 +484,14 @@ void Engine::wire(Qp& qp, bool confirms) {
 void Engine::set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads) {
     qp.allow_reads(reads);
     static_cast<DrivenQp&>(qp).patience = patience.count();
+}
+
+void Engine::set_rnr_retry(Qp& qp, std::uint8_t retries) {
+    impl_->set_rnr_retry(static_cast<DrivenQp&>(qp), retries);
+}
+
+void Engine::set_rnr_timer(Qp& qp, std::chrono::nanoseconds timer) {
+    static_cast<DrivenQp&>(qp).rnr_timer = Clock::duration(timer).count();
 }
 
 void Engine::set_drain_notice(Qp& qp, bool wanted) {

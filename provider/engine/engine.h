@@ -150,7 +150,11 @@ class Engine {
     // Of a wired QP, before RTS. patience: how long a request waits for a peer that is not there, before it ends with
     // RETRY_EXC_ERR; 0: for ever. reads: whether any may be posted.
     void set_retries(Qp& qp, std::chrono::nanoseconds patience, bool reads);
-    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue; of a wired QP,
+    // Of a wired QP, as ibv_modify_qp(3) has them; 7 retries: for ever. A Send that finds no receive for as long as the
+    // peer's timer, so many times, ends with RNR_RETRY_EXC_ERR.
+    void set_rnr_retry(Qp& qp, std::uint8_t retries);
+    void set_rnr_timer(Qp& qp, std::chrono::nanoseconds timer);
+    // Whether Host::async_event(kSqDrained) comes when a graceful end has sent all of the send queue; of a wired QP
     // when in SQD all that was posted before is complete. Before SQD.
     void set_drain_notice(Qp& qp, bool wanted);
     QpAttributes query(Qp& qp);

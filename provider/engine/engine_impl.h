@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <unordered_map>
@@ -84,6 +85,8 @@ class Engine::Impl {
     void start_disconnect(DrivenQp& qp, Pass& pass);
     void flush(DrivenQp& qp, Pass& pass);
     void check_deadlines(DrivenQp& qp, Pass& pass, Time now);
+    std::optional<std::int64_t> rnr_patience(const DrivenQp& qp) const;
+    void set_rnr_retry(DrivenQp& qp, std::uint8_t retries);
     void deliver(Pass& pass);  // host calls owed; last thing in a pass
 
     // ---- progress (progress.cpp)

@@ -2,6 +2,7 @@
 // Queue pairs: creation, state, destruction. Connections come through the event file (events.cpp), not through
 // modify_qp.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -147,6 +148,17 @@ std::chrono::nanoseconds patience_of(const ibv_qp_attr& wiring) {
     return kUnit * (std::int64_t{1} << (wiring.timeout & 31)) * std::max<int>(wiring.retry_cnt, 1);
 }
 
+// What InfiniBand's five bits of the RNR timer mean (IBA 9.7.5.2.8), in units of 10 us.
+constexpr std::array<std::uint32_t, 32> kRnrTimer{65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                                  48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                                  2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+void note_rnr(Qp& qp, const ibv_qp_attr& attr, int mask) {
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        qp.engine->set_rnr_timer(*qp.impl, std::chrono::microseconds(10) * kRnrTimer[attr.min_rnr_timer & 31]);
+    if (mask & IBV_QP_RNR_RETRY) qp.engine->set_rnr_retry(*qp.impl, attr.rnr_retry & 7);
+}
+
 int tell_shim(Qp& qp, ibv_qp_attr& attr, int mask) {
     Request<ib_uverbs_modify_qp> request;
     return ibv_cmd_modify_qp(&qp.base.qp, &attr, mask, request.data(), request.size());
@@ -159,6 +171,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     if (const int error = tell_shim(qp, attr, mask)) return error;
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
+    note_rnr(qp, attr, mask);
     qp.engine->wire(*qp.impl, to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto);
     return qp.engine->modify_state(*qp.impl, engine::QpState::kRtr) ? 0 : EINVAL;
 }
@@ -167,6 +180,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
 int change_wired(Qp& qp, ibv_qp_attr& attr, int mask) {
     const auto held = to_state(qp.base.qp.context).hold_control();
     note_wiring(qp.wiring, attr, mask);
+    note_rnr(qp, attr, mask);
     if (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_MAX_QP_RD_ATOMIC))
         qp.engine->set_retries(*qp.impl, patience_of(qp.wiring), qp.ord != 0);
     if ((mask & IBV_QP_STATE) && !qp.engine->modify_state(*qp.impl, static_cast<engine::QpState>(attr.qp_state)))

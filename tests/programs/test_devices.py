@@ -96,6 +96,7 @@ def case_directories(lab):
     expect(sorted(found) == ["/sys/class/infiniband/swr0/" + name for name in ("ports/1/state", "uevent")], f"find: {found}")
     netdev = run(f"cat {port}/gid_attrs/ndevs/0")
     expect(run("ls /sys/class/infiniband/swr0/device/net/") == netdev, "the interface of the parent")
+    expect(run(f"ls {port}/net/") == netdev, "the interface of the port")
     expect(run("realpath /sys/class/infiniband_verbs/uverbs0/device") == run("readlink -f /sys/class/infiniband/swr0/device"),
            "two links to the parent")
     expect("->" in run("ls -l /sys/class/infiniband"), "ls -l shows a link")

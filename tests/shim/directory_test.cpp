@@ -63,7 +63,7 @@ class Stream {
 
 const std::set<std::string> kPortNames{"cap_mask", "counters",       "hw_counters", "gid_attrs", "gids",
                                        "lid",      "lid_mask_count", "link_layer",  "pkeys",     "phys_state",
-                                       "rate",     "sm_lid",         "sm_sl",       "state"};
+                                       "rate",     "sm_lid",         "sm_sl",       "state",     "net"};
 
 std::set<std::string> without_dots(const std::vector<std::string>& names) {
     std::set<std::string> result(names.begin(), names.end());
@@ -192,12 +192,15 @@ TEST(Directory, LinksLeadWhereAKernelsDo) {
     EXPECT_EQ(text(realpath("/sys/class/infiniband/swr0/..", nullptr)), "/sys/devices/platform/swrnic.0/infiniband");
 }
 
-TEST(Directory, TheParentNamesTheInterface) {
+TEST(Directory, TheParentAndThePortNameTheInterface) {
     const Stream stream("/sys/class/infiniband/swr0/device/net");
     ASSERT_NE(stream.get(), nullptr);
     const std::set<std::string> names = without_dots(stream.rest());
     ASSERT_EQ(names.size(), 1u);
     const std::string name = *names.begin();
+    const Stream of_port("/sys/class/infiniband/swr0/ports/1/net");
+    ASSERT_NE(of_port.get(), nullptr);
+    EXPECT_EQ(without_dots(of_port.rest()), names);
     EXPECT_NE(if_nametoindex(name.c_str()), 0u) << name;
     EXPECT_EQ(contents("/sys/class/infiniband/swr0/ports/1/gid_attrs/ndevs/0"), name + "\n");
     const std::string real = "/sys/class/net/" + name;
@@ -206,6 +209,8 @@ TEST(Directory, TheParentNamesTheInterface) {
     EXPECT_EQ(contents(by_device + "/mtu"), contents(real + "/mtu"));
     EXPECT_EQ(text(realpath(by_device.c_str(), nullptr)), text(realpath(real.c_str(), nullptr)));
     EXPECT_EQ(access((by_device + "/address").c_str(), R_OK), 0);
+    const std::string by_port = "/sys/class/infiniband/swr0/ports/1/net/" + name;
+    EXPECT_EQ(text(realpath(by_port.c_str(), nullptr)), text(realpath(real.c_str(), nullptr)));
     const Fd device(open("/sys/class/infiniband/swr0/device", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     EXPECT_EQ(contents(Fd(openat(device.get(), ("net/" + name + "/mtu").c_str(), O_RDONLY)).get()),
               contents(real + "/mtu"));
@@ -323,11 +328,11 @@ TEST(Directory, Nftw) {
     const std::set<std::string> all = below(root);
     ASSERT_GT(all.size(), 25u);
     constexpr int kDirectories =
-        10;  // the device, ports, 1, counters, hw_counters, gids, gid_attrs, types, ndevs, pkeys
+        11;  // the device, ports, 1, counters, hw_counters, gids, gid_attrs, types, ndevs, net, pkeys
     visited = {};
     EXPECT_EQ(nftw(root.c_str(), visit, 8, FTW_PHYS), 0);
     EXPECT_EQ(visited.paths, all);
-    EXPECT_EQ(visited.types[FTW_SL], 2) << "device and subsystem";
+    EXPECT_EQ(visited.types[FTW_SL], 3) << "device, subsystem and the interface";
     EXPECT_EQ(visited.types[FTW_D], kDirectories);
     EXPECT_EQ(visited.deepest, 5);
     visited = {};
@@ -348,7 +353,9 @@ TEST(Directory, Nftw) {
     visited = {};
     // device leads up again, so the walk meets the device once more; it ends all the same. The interface and
     // the subsystem of the parent lead to all of the real /sys.
-    visited.stop_at = {"/sys/class/infiniband/swr0/device/net", "/sys/class/infiniband/swr0/device/subsystem"};
+    visited.stop_at = {"/sys/class/infiniband/swr0/device/net", "/sys/class/infiniband/swr0/device/subsystem",
+                       "/sys/class/infiniband/swr0/ports/1/net",
+                       "/sys/class/infiniband/swr0/device/infiniband/swr0/ports/1/net"};
     visited.result = FTW_SKIP_SUBTREE;
     EXPECT_EQ(nftw64(kDevice, reinterpret_cast<__nftw64_func_t>(visit), 8, FTW_CHDIR | FTW_ACTIONRETVAL), 0);
     EXPECT_TRUE(visited.paths.contains("/sys/class/infiniband/swr0/ports/1/gids/0"));
@@ -364,12 +371,12 @@ int plain(const char*, const struct stat* status, int type) {
 }
 
 TEST(Directory, Ftw) {
-    const std::string ports = std::string(kDevice) + "/ports";
+    const std::string attributes = std::string(kDevice) + "/ports/1/gid_attrs";  // the interface leads to the real /sys
     count_plain = 0;
-    EXPECT_EQ(ftw(ports.c_str(), plain, 8), 0);
-    EXPECT_EQ(count_plain, static_cast<int>(below(ports).size()));
-    EXPECT_EQ(ftw64(ports.c_str(), reinterpret_cast<__ftw64_func_t>(plain), 8), 0);
-    EXPECT_EQ(count_plain, 2 * static_cast<int>(below(ports).size()));
+    EXPECT_EQ(ftw(attributes.c_str(), plain, 8), 0);
+    EXPECT_EQ(count_plain, static_cast<int>(below(attributes).size()));
+    EXPECT_EQ(ftw64(attributes.c_str(), reinterpret_cast<__ftw64_func_t>(plain), 8), 0);
+    EXPECT_EQ(count_plain, 2 * static_cast<int>(below(attributes).size()));
 }
 
 int by_name(const FTSENT** a, const FTSENT** b) {

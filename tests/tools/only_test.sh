@@ -35,5 +35,9 @@ type=/sys/class/infiniband/swr0/node_type
 "$swrnic" run cat /dev/null 2>&1 | grep "RDMA devices of its own" >/dev/null || fail "no warning of the devices"
 [ -z "$("$swrnic" run --only cat /dev/null 2>&1)" ] || fail "a warning of devices that are not wanted"
 { "$swrnic" doctor || true; } | grep -e "--only" >/dev/null || fail "doctor does not tell of --only"
+steps_aside="holds devices of the kernel.s, so the userspace shim steps aside"
+{ "$swrnic" doctor || true; } | grep "FAIL  .*$steps_aside" >/dev/null || fail "doctor does not say that the shim steps aside"
+! { SWRNIC_ONLY=on "$swrnic" doctor || true; } | grep "FAIL  /dev/infiniband" >/dev/null || fail "doctor does not heed SWRNIC_ONLY=on"
+{ SWRNIC_ONLY=on "$swrnic" doctor || true; } | grep "ok    /dev/infiniband holds devices" >/dev/null || fail "doctor hides the devices"
 exit $code' bash "$swrnic" "$directory"
 echo passed

@@ -87,17 +87,19 @@ class Wired : public DeviceTest {
         attr.ah_attr.grh.hop_limit = 1;
         return attr;
     }
-    int to_rtr(const QpPtr& qp, std::uint32_t dest_qpn) const {
+    int to_rtr(const QpPtr& qp, std::uint32_t dest_qpn, std::uint8_t min_rnr_timer = 12) const {
         ibv_qp_attr attr = rtr_attr(dest_qpn, gid_);
+        attr.min_rnr_timer = min_rnr_timer;
         return ibv_modify_qp(qp.get(), &attr, kRtrMask);
     }
     // 4.096 us * 2^timeout * retries
-    static int to_rts(const QpPtr& qp, std::uint8_t timeout = 18, std::uint8_t retries = 7) {
+    static int to_rts(const QpPtr& qp, std::uint8_t timeout = 18, std::uint8_t retries = 7,
+                      std::uint8_t rnr_retry = 7) {
         ibv_qp_attr attr = garbage();
         attr.qp_state = IBV_QPS_RTS;
         attr.timeout = timeout;
         attr.retry_cnt = retries;
-        attr.rnr_retry = 7;
+        attr.rnr_retry = rnr_retry;
         attr.sq_psn = 9;
         attr.max_rd_atomic = 16;
         return ibv_modify_qp(qp.get(), &attr, kRtsMask);
@@ -559,6 +561,48 @@ TEST_F(Wired, APeersOwnFailureIsItsEnd) {
     EXPECT_EQ(events_of(a).size(), 0U);
     ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
     EXPECT_EQ(next().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+// The sender's retries, each as long as the receiver's timer says. The sender comes to RTS before or after its stream.
+TEST_F(Wired, ASendWithoutAReceiveEndsAfterItsRetries) {
+    constexpr std::uint8_t k10ms = 20, k82ms = 26;
+    for (const bool calls : {true, false}) {
+        for (const bool late : {true, false}) {
+            SCOPED_TRACE(testing::Message() << calls << late);
+            QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+            if ((a->qp_num < b->qp_num) != calls) std::swap(a, b);
+            ASSERT_EQ(to_init(a), 0);
+            ASSERT_EQ(to_init(b), 0);
+            ASSERT_EQ(to_rtr(a, b->qp_num), 0);
+            ASSERT_EQ(to_rtr(b, a->qp_num, k10ms), 0);
+            ASSERT_EQ(to_rts(b), 0);
+            if (late) {
+                ASSERT_NO_FATAL_FAILURE(carries(b, a));
+            }
+            ASSERT_EQ(to_rts(a, 18, 7, 3), 0);
+            ASSERT_NO_FATAL_FAILURE(carries(a, b));
+            const auto begin = Clock::now();
+            ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+            ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 2), 0);
+            const ibv_wc failed = next();
+            EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(30));
+            EXPECT_EQ(failed.wr_id, 1U);
+            EXPECT_EQ(failed.status, IBV_WC_RNR_RETRY_EXC_ERR);
+            EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+        }
+    }
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_EQ(to_init(a), 0);
+    ASSERT_EQ(to_init(b), 0);
+    ASSERT_EQ(to_rtr(a, b->qp_num), 0);
+    ASSERT_EQ(to_rtr(b, a->qp_num, k82ms), 0);
+    ASSERT_EQ(to_rts(b), 0);
+    ASSERT_EQ(to_rts(a, 18, 7, 6), 0);
+    ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(100)));
+    ASSERT_EQ(receive(b, 2), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
 }
 
 TEST_F(Wired, InSqdOldRequestsDrainAndNewOnesWait) {

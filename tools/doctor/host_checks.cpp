@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "config.h"
 #include "doctor/report.h"
 
 namespace swrnic::tools {
@@ -34,6 +35,12 @@ std::string container() {
     if (exists("/run/.containerenv")) return "Podman";
     if (std::getenv("KUBERNETES_SERVICE_HOST") != nullptr) return "Kubernetes";
     return first_line("/run/systemd/container");
+}
+
+bool insists_on_swr0() {
+    Config config;
+    std::string error;
+    return load_config(config, error) && config.only;
 }
 
 bool may_load_modules() {
@@ -118,6 +125,9 @@ Findings check_kernel_rdma(const KernelRdma& kernel) {
         findings.push_back(note(fmt::format("RDMA devices of the kernel's: {}", fmt::join(kernel.devices, ", "))));
     if (kernel.swrnic_module)
         findings.push_back(ok("swrnic's kernel module is loaded: `swrnic run` only starts the command"));
+    else if (kernel.character_devices && insists_on_swr0())
+        findings.push_back(
+            ok("/dev/infiniband holds devices of the kernel's; SWRNIC_ONLY is on, so programs see swr0"));
     else if (kernel.character_devices)
         findings.push_back(fail("/dev/infiniband holds devices of the kernel's, so the userspace shim steps aside",
                                 "use those devices, or see swr0 instead of them: swrnic run --only COMMAND"));

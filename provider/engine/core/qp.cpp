@@ -200,7 +200,8 @@ void Qp::flush_queues(Pass& pass) {
     rq_.flush(fault, pass);
 }
 
-void Qp::reset(const RxGuard&, const TxGuard&) {
+void Qp::reset(const RxGuard&, const TxGuard& tx) {
+    tx_.set_rnr_retry(tx, rnr_notice::kForEver);
     sq_.reset();
     rq_.reset();
     status_.reset();

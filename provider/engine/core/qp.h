@@ -115,6 +115,7 @@ class Qp {
     Tx& tx() { return tx_; }
     const Tx& tx() const { return tx_; }
     Rx& rx() { return rx_; }
+    const Rx& rx() const { return rx_; }
     const ReadState& reads() const { return reads_; }
 
   private:

@@ -49,6 +49,7 @@ class Rx {
     // What was received since the last time gives the sender something to do.
     bool take_wake(const RxGuard&) { return segment_.take_wake(); }
     std::uint64_t stalls() const { return segment_.stalls(); }  // how many Sends have found no receive
+    std::uint8_t peer_rnr_retry() const { return segment_.peer_rnr_retry(); }
 
   private:
     friend struct CoreTestAccess;

@@ -49,6 +49,7 @@ constexpr WcStatus request_status(wire::TerminateCode code, bool tagged) {
 // Of a wired QP's request, in InfiniBand's words.
 constexpr WcStatus wired_status(wire::TerminateCode code) {
     if (code.layer != 2 && code.type == 1) return WcStatus::kRemAccessErr;
+    if (code == wire::fault::kNoBuffer) return WcStatus::kRnrRetryExcErr;
     if (code == wire::fault::kMessageTooLong || (code.layer == 0 && code.type == 2)) return WcStatus::kRemInvReqErr;
     return WcStatus::kRemOpErr;
 }
@@ -90,6 +91,7 @@ void RxSegment::start(bool rtr_send) {
     stop_ = Stop::kNone;
     msn_ = {1, 1, 1};
     send_mo_ = read_offset_ = 0;
+    peer_rnr_retry_ = rnr_notice::kForEver;
 }
 
 RxSegment::Verdict RxSegment::fail(Fault fault) {
@@ -142,7 +144,11 @@ RxSegment::Verdict RxSegment::begin(Header header, std::uint32_t ulpdu_len) {
 }
 
 RxSegment::Verdict RxSegment::begin_write(const wire::TaggedHeader& tagged, Header header) {
-    if (payload_left_ == 0) return Verdict::kAccept;  // RFC 5041 5.2: nothing is checked
+    if (payload_left_ == 0) {  // RFC 5041 5.2: nothing is checked
+        if (tagged.stag == rnr_notice::kStag && tagged.to <= rnr_notice::kForEver && !dry_run_)
+            peer_rnr_retry_ = static_cast<std::uint8_t>(tagged.to);
+        return Verdict::kAccept;
+    }
     MemoryView view = memory_.look_up(pd_, tagged.stag, tagged.to, payload_left_, access::kRemoteWrite, qpn_);
     // The QP's own grant is an access right too; it matters after STag and association.
     const bool refused_by_qp = (status_.access() & access::kRemoteWrite) == 0;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -129,6 +130,8 @@ class RxSegment {
     // What was received since the last time gives the sender something to do.
     bool take_wake() { return std::exchange(wakes_sender_, false); }
     std::uint64_t stalls() const { return stalls_; }  // how many Sends have found no receive
+    // What the peer has told by an rnr_notice. Any thread.
+    std::uint8_t peer_rnr_retry() const { return peer_rnr_retry_; }
 
   private:
     friend struct CoreTestAccess;
@@ -173,6 +176,7 @@ class RxSegment {
     bool wakes_sender_ = false;
     Stop stop_ = Stop::kNone;
     std::uint64_t stalls_ = 0;
+    std::atomic<std::uint8_t> peer_rnr_retry_{7};
 
     std::uint32_t ulpdu_len_ = 0;
     std::uint8_t opcode_ = 0;

@@ -11,6 +11,13 @@
 
 namespace swrnic::engine {
 
+// What a wired QP says in front of its Sends: how often it would come again where there is no receive (ibv_qp_attr's
+// rnr_retry). An empty Write, which places nothing at whoever does not know it: this STag, and the number for a TO.
+namespace rnr_notice {
+inline constexpr std::uint32_t kStag = 0x53574e52;  // "SWNR"
+inline constexpr std::uint8_t kForEver = 7;
+}  // namespace rnr_notice
+
 namespace rtr {  // SWRNIC_RTR_*
 inline constexpr std::uint8_t kSend = 1, kWrite = 2, kRead = 4;
 }

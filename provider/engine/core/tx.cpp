@@ -38,8 +38,8 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
     short_first_ = short_first;
     staging_ = PassPool::kLeastTxStaging;
     cursor_ = Cursor{};
-    cursor_.rtr = rtr;
-    rtr_due_ = rtr != 0;
+    cursor_.rtr = rnr_retry_ == rnr_notice::kForEver ? rtr : rtr | kNotice;
+    rtr_due_ = cursor_.rtr != 0;
     cursor_.request = sq_.head();
     reads_noted_ = cursor_.request;
     partial_sent_ = 0;
@@ -51,6 +51,12 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
     unasked_ = false;
     if (local_ != nullptr && local_->replaced != nullptr) memory_.bury(std::move(local_->replaced));
     local_.reset();
+}
+
+void Tx::set_rnr_retry(const TxGuard&, std::uint8_t retries) {
+    if (std::exchange(rnr_retry_, retries) == retries) return;
+    cursor_.rtr |= kNotice;
+    rtr_due_ = true;
 }
 
 bool Tx::has_work() const {
@@ -248,9 +254,9 @@ void Tx::count(const Layout& layout, std::uint32_t whole) {
                 if (after.responses != before->responses) counters_.add(Count::kTxReadResponses, 1);
                 break;
             case Kind::kRtr:
-                counters_.add(before->rtr == rtr::kSend   ? Count::kTxSends
-                              : before->rtr == rtr::kRead ? Count::kTxReadRequests
-                                                          : Count::kTxWrites,
+                counters_.add((before->rtr & rtr::kSend) != 0   ? Count::kTxSends
+                              : (before->rtr & rtr::kRead) != 0 ? Count::kTxReadRequests
+                                                                : Count::kTxWrites,
                               1);
                 break;
             case Kind::kQuestion:

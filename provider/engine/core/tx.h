@@ -71,6 +71,8 @@ class Tx {
         kSend,
         kCork,  // behind the first, a packet that small messages do not fill waits for more of them: for the next step
     };
+    // Of a wired QP, until another is set: it is told in front of the next message (rnr_notice).
+    void set_rnr_retry(const TxGuard& guard, std::uint8_t retries);
     // One write to the stream at most, or one local request.
     Status step(const TxGuard& guard, Pass& pass, Tail tail);
     // Whether a step might find something to do. Any thread.
@@ -94,7 +96,7 @@ class Tx {
         std::uint32_t read_msn = 1;
         std::uint32_t unasked = 0;    // what was sent behind the last question or Read: octets, and a charge for each
         std::uint32_t questions = 0;  // asked
-        std::uint8_t rtr = 0;         // still to be sent
+        std::uint8_t rtr = 0;         // still to be sent, or kNotice, or both
         bool terminated = false;      // the Terminate was the last FPDU
         bool response_turn = true;    // Responses and requests take turns, message by message
         bool inside_response = false;
@@ -116,6 +118,7 @@ class Tx {
     };
     struct Layout;  // the slices of a step (tx.cpp)
 
+    static constexpr std::uint8_t kNotice = 8;  // beside the kinds of RTRs, behind them
     static constexpr std::uint32_t kMaxRecords = 256;
     static constexpr std::uint32_t kMaxSlices = 1024;       // IOV_MAX
     static constexpr std::size_t kMaxOctets = 1024 * 1024;  // of one step
@@ -190,6 +193,7 @@ class Tx {
     std::uint64_t reads_noted_ = 0;  // requests before this index have their place in the ORQ
     bool rtr_noted_ = false;
     std::atomic<bool> rtr_due_{false};
+    std::uint8_t rnr_retry_ = 7;         // under the TX lock
     bool confirms_ = false;              // requests are complete when the peer has placed them: it is asked
     std::uint32_t questions_noted_ = 0;  // have their place in the ORQ
     std::uint64_t question_at_ = 0;      // the last of them: before this request

@@ -49,7 +49,7 @@ bool Tx::plan(const Cursor& at, Plan& out) {
         out = {Kind::kTerminate, 0};
         return true;
     }
-    if (at.rtr != 0) {
+    if (at.rtr != 0 && !inside && !stream_.fenced) {
         out = {Kind::kRtr, 0};
         return true;
     }
@@ -353,9 +353,12 @@ std::size_t Tx::emit_request(const Cursor& at, const Plan& plan, std::byte* out)
     return wire::kUntaggedHeaderLen;
 }
 
-// RFC 6581 9.2: an empty message of the kind that both sides set.
+// RFC 6581 9.2: an empty message of the kind that both sides set. Behind it what a wired QP says of itself.
 std::size_t Tx::emit_rtr(const Cursor& at, std::byte* out) {
-    switch (at.rtr) {
+    switch (at.rtr & ~kNotice) {
+        case 0:
+            wire::TaggedHeader{true, wire::rdmap_control(Opcode::kWrite), rnr_notice::kStag, rnr_retry_}.emit(out);
+            return wire::kTaggedHeaderLen;
         case rtr::kRead:
             if (!std::exchange(rtr_noted_, true)) reads_.orq.publish({OutboundRead::kNoWqe, kAnyStag, 0, at.read_msn});
             wire::emit_read_request_segment({kAnyStag, 0, 0, kAnyStag, 0}, at.read_msn, out);
@@ -400,9 +403,9 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             at.terminated = true;
             break;
         case Kind::kRtr:
-            if (at.rtr == rtr::kSend) ++at.send_msn;
-            if (at.rtr == rtr::kRead) ++at.read_msn;
-            at.rtr = 0;
+            if ((at.rtr & rtr::kSend) != 0) ++at.send_msn;
+            if ((at.rtr & rtr::kRead) != 0) ++at.read_msn;
+            at.rtr = (at.rtr & ~kNotice) != 0 ? at.rtr & kNotice : 0;
             break;
         case Kind::kQuestion:
             ++at.read_msn;

@@ -44,6 +44,7 @@ enum class WcStatus : std::uint32_t {
     kRemAccessErr = 10,
     kRemOpErr = 11,
     kRetryExcErr = 12,
+    kRnrRetryExcErr = 13,
     kRemInvRdReqErr = 15,
     kFatalErr = 19,
     kGeneralErr = 21,
