@@ -76,7 +76,8 @@ class Qp {
     std::unique_ptr<Transport> end(const RxGuard& rx, const TxGuard& tx, Pass& pass, CloseReason reason);
     // RESET of a wired QP: the stream goes, and what was posted is forgotten with it. Null: there was none.
     std::unique_ptr<Transport> abandon(const RxGuard& rx, const TxGuard& tx, Pass& pass);
-    // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR.
+    // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR. An unreliable one's
+    // requests are complete.
     void give_up_peer(const RxGuard& rx, const TxGuard& tx, Pass& pass);
     // ERROR: completes what was posted since.
     void flush(const RxGuard& rx, const TxGuard& tx, Pass& pass);

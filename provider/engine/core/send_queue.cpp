@@ -169,6 +169,15 @@ void SendQueue::start(std::uint32_t first_msn) {
     next_msn_ = first_msn;
 }
 
+void SendQueue::lose_unsent(Pass& pass) {
+    {
+        const std::lock_guard hold(posters_);
+        sent_.store(ring_.tail(), std::memory_order_release);
+        next_msn_ = 1;
+    }
+    retire(pass);
+}
+
 void SendQueue::flush(const Fault* fault, Pass& pass) {
     const std::lock_guard hold(retire_);
     if (is_empty()) return;
