@@ -15,7 +15,7 @@ namespace swrnic {
 
 inline constexpr const char* kStatName = "swrnic-stat";
 inline constexpr std::uint64_t kStatMagic = 0x74617473636e7277;  // "wrncstat"
-inline constexpr std::uint32_t kStatVersion = 1;
+inline constexpr std::uint32_t kStatVersion = 2;
 inline constexpr std::uint32_t kStatSlots = 16384;
 
 // Cells of a slot. Bytes are ULP payload; messages are counted when their last FPDU is with TCP, or is placed.
@@ -40,8 +40,9 @@ enum class StatCell : std::uint32_t {
     kRxStalls,
     kRxStallNs,
     kRetransmits,
-    kSums = 20,  // the cells before add up over QPs
-    kRttUs = 20,
+    kRxDrops,    // messages of UD and UC QPs that were lost here
+    kSums = 21,  // the cells before add up over QPs
+    kRttUs = 21,
     kRttVarUs,
     kState,  // enum ibv_qp_state
     // Terminates by code, four cells each: 1 << 48 | layer << 44 | type << 40 | code << 32 | how many. The fourth also
@@ -89,7 +90,7 @@ struct StatHeader {
     std::uint64_t gone_qps;  // QPs destroyed, whose sums are in `gone`
     std::uint64_t gone[kStatSums];
     std::uint64_t gone_tx_terminated[kStatGoneCodes], gone_rx_terminated[kStatGoneCodes];
-    std::uint8_t padding[3288];
+    std::uint8_t padding[3280];
 };
 static_assert(sizeof(StatHeader) == 4096);
 

@@ -100,6 +100,14 @@ struct swrnic_create_qp_req {
  * userspace shim's name a TCP port (swrnic_wiring.h).
  */
 
+/* What an address handle stands for; all 0 where there are no UD QPs to use it. */
+struct swrnic_create_ah_resp {
+	__u8 source[16], peer[16]; /* addresses as in a GID: IPv4 behind ::ffff: */
+	__u32 interface;	   /* index of the one to leave by; 0: routing knows */
+	__u16 group_port;	   /* not 0: peer is a group, whose members listen there */
+	__u16 reserved;
+};
+
 struct swrnic_reg_mr_req {
 	__u32 stag; /* chosen by the provider's engine; shown as lkey and rkey by `rdma resource` */
 	__u32 reserved;
@@ -116,6 +124,7 @@ enum swrnic_down_type {
 	SWRNIC_DOWN_QP_CONNECTED = 1,  /* u.connected: the stream is in Full Operation; its descriptor changes hands */
 	SWRNIC_DOWN_QP_DISCONNECT = 2, /* close gracefully; harmless when already closing or closed */
 	SWRNIC_DOWN_QP_ERROR = 3,      /* abort the stream, move the QP to ERROR, flush */
+	SWRNIC_DOWN_QP_DATAGRAMS = 4,  /* u.datagrams: a socket of a UD QP; its descriptor changes hands */
 };
 
 #define SWRNIC_ROLE_INITIATOR 0
@@ -154,11 +163,19 @@ struct swrnic_connected {
 	struct swrnic_address local, peer;
 };
 
+/* Told before the command that made the QP, or attached it to the group, has ended: the provider reads it behind the command. */
+struct swrnic_datagrams {
+	__s32 fd; /* bound UDP socket that tells where datagrams came to (IP_PKTINFO), O_NONBLOCK | O_CLOEXEC; the reader's */
+	__u32 is_group;
+	__u8 group[16]; /* as in attach_mcast; else 0: it is bound to the port that the QP's number names */
+};
+
 struct swrnic_down {
 	__u32 type; /* enum swrnic_down_type */
 	__u32 qpn;
 	union {
 		struct swrnic_connected connected;
+		struct swrnic_datagrams datagrams;
 		__u8 raw[56];
 	} u;
 };

@@ -27,6 +27,12 @@ static inline __u32 swrnic_qpn_of(__u16 port, __u32 slot)
 	return high << 8 | (slot & (SWR_QPN_SLOTS - 1));
 }
 
+/*
+ * Of a UD QP it is a UDP port of its own. Datagrams to a group come to this one, which all members share: they know no number of
+ * each other, and a group no port. No protocol has it, and Linux gives it to nobody by itself.
+ */
+#define SWR_GROUP_PORT 18790
+
 /* One end of a wired QP: its GID as in ibv_gid, in network order, and its number. */
 struct swrnic_wired_end {
 	__u8 gid[16];

@@ -179,11 +179,35 @@ std::optional<Path> find_path(std::size_t source_index, const Gid& peer) {
     const std::uint32_t interface = if_nametoindex(entry.netdev.c_str());
     Path path{entry.gid, {}, address_of(peer, interface), peer == table.front().gid};
     if (path.peer.empty()) return std::nullopt;
+    path.interface = path.peer.interface();
     Address from;  // the first entry is made from a MAC, and need not be an address
     if (source_index != 0) from = address_of(entry.gid, interface);
     if (from.family() != path.peer.family()) from = Address();
     if (find_source(from, path.peer, path.source) != 0) return std::nullopt;
     return path;
+}
+
+std::optional<Path> find_group_path(std::size_t source_index, const Gid& group) {
+    const std::vector<GidEntry> table = gid_table();
+    const Address peer = group_of(group);
+    if (source_index >= table.size() || peer.empty()) return std::nullopt;
+    // An address of the entry's interface and of the group's family: its own, unless it is made from a MAC.
+    const auto fits = [&](const GidEntry& entry) {
+        return entry.netdev == table[source_index].netdev && address_of(entry.gid).family() == peer.family();
+    };
+    auto source = table.begin() + static_cast<std::ptrdiff_t>(source_index);
+    if (source_index == 0 || !fits(*source)) source = std::find_if(table.begin() + 1, table.end(), fits);
+    if (source == table.end()) return std::nullopt;
+    return Path{source->gid, address_of(source->gid), peer, false, if_nametoindex(source->netdev.c_str())};
+}
+
+std::vector<std::uint32_t> interfaces() {
+    std::vector<std::uint32_t> all;
+    for (const GidEntry& entry : gid_table()) {
+        const std::uint32_t index = if_nametoindex(entry.netdev.c_str());
+        if (index != 0 && std::find(all.begin(), all.end(), index) == all.end()) all.push_back(index);
+    }
+    return all;
 }
 
 Gid port_gid(Locked&) {

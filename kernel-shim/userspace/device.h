@@ -35,10 +35,17 @@ std::vector<GidEntry> gid_table();
 // How this host comes from an entry of the table to what a GID names; none: there is no such entry, or no way.
 struct Path {
     Gid source_gid;
-    Address source, peer;   // without ports
-    bool peer_is_any_here;  // the GID is this host's own first one: any of its addresses will do
+    Address source, peer;         // without ports
+    bool peer_is_any_here;        // the GID is this host's own first one: any of its addresses will do
+    std::uint32_t interface = 0;  // not 0: to leave by, toward a group or a link-local address
 };
 std::optional<Path> find_path(std::size_t source_index, const Gid& peer);
+
+// The same to a multicast group.
+std::optional<Path> find_group_path(std::size_t source_index, const Gid& group);
+
+// The interfaces of the table, by index: where a group is joined.
+std::vector<std::uint32_t> interfaces();
 
 // The first of them, up to a second old: rdma_cm asks for it with every connection, and a look at the interfaces costs
 // eight system calls. The caller holds the lock.

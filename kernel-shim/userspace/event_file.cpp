@@ -17,6 +17,12 @@ constexpr std::uint8_t kQpStateRts = 3, kQpStateErr = 6;
 // enum ib_event_type
 constexpr std::uint32_t kCqErr = 0, kFirstQpEvent = 1, kLastQpEvent = 5, kSrqLimitReached = 15, kLastWqeReached = 16;
 
+// The socket that changes hands with a record, or -1.
+int socket_in(const swrnic_down& record) {
+    if (record.type == SWRNIC_DOWN_QP_CONNECTED) return record.u.connected.fd;
+    return record.type == SWRNIC_DOWN_QP_DATAGRAMS ? record.u.datagrams.fd : -1;
+}
+
 bool is_qp_event(std::uint32_t type) {
     return (type >= kFirstQpEvent && type <= kLastQpEvent) || type == kLastWqeReached;
 }
@@ -166,6 +172,16 @@ void EventFile::hand_over(Locked& locked, Qp& qp, const swrnic_connected& connec
     push(locked, record);
 }
 
+void EventFile::hand_over(Locked& locked, const Qp& qp, int socket, const Gid* group) {
+    swrnic_down record{};
+    record.type = SWRNIC_DOWN_QP_DATAGRAMS;
+    record.qpn = qp.qpn;
+    record.u.datagrams.fd = socket;
+    record.u.datagrams.is_group = group != nullptr ? 1 : 0;
+    if (group != nullptr) std::copy(group->begin(), group->end(), record.u.datagrams.group);
+    push(locked, record);
+}
+
 void EventFile::order(Locked& locked, std::uint32_t qpn, swrnic_down_type type) {
     swrnic_down record{};
     record.type = type;
@@ -180,14 +196,14 @@ void order_error(Locked& locked, const Qp& qp) {
 void EventFile::forget(Locked& locked, std::uint32_t qpn) {
     remove_if(locked, [&](const swrnic_down& record) {
         if (record.qpn != qpn) return false;
-        if (record.type == SWRNIC_DOWN_QP_CONNECTED) sys::close(record.u.connected.fd);
+        if (const int socket = socket_in(record); socket >= 0) sys::close(socket);
         return true;
     });
 }
 
 void EventFile::close_queued_sockets() {
     for (const swrnic_down& record : queue_) {
-        if (record.type == SWRNIC_DOWN_QP_CONNECTED) sys::close(record.u.connected.fd);
+        if (const int socket = socket_in(record); socket >= 0) sys::close(socket);
     }
     queue_.clear();
 }

@@ -18,6 +18,8 @@ class EventFile : public Queue<swrnic_down> {
 
     // QP_CONNECTED: from now on the socket is the queue's, then the reader's.
     void hand_over(Locked& locked, Qp& qp, const swrnic_connected& connected);
+    // QP_DATAGRAMS: the same of a UDP socket; null: of the QP's own port.
+    void hand_over(Locked& locked, const Qp& qp, int socket, const Gid* group);
     void order(Locked& locked, std::uint32_t qpn, swrnic_down_type type);  // QP_DISCONNECT, QP_ERROR
     void forget(Locked& locked, std::uint32_t qpn);                        // unread records of a QP that is gone
 

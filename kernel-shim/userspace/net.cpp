@@ -107,6 +107,21 @@ swrnic_address Address::for_abi() const {
     return out;
 }
 
+std::array<std::uint8_t, 16> Address::as_gid() const {
+    std::array<std::uint8_t, 16> gid{};
+    if (const std::uint32_t v4 = v4_or_zero(); v4 != 0 || family() == AF_INET) {
+        gid[10] = gid[11] = 0xff;
+        std::memcpy(gid.data() + 12, &v4, sizeof(v4));
+    } else {
+        std::memcpy(gid.data(), u_.v6.sin6_addr.s6_addr, gid.size());
+    }
+    return gid;
+}
+
+std::uint32_t Address::interface() const {
+    return family() == AF_INET6 ? u_.v6.sin6_scope_id : 0;
+}
+
 namespace {
 
 bool is_v4(const Gid& gid) {
@@ -149,6 +164,18 @@ Address address_of(const Gid& gid, std::uint32_t interface_index) {
         v6.sin6_scope_id = interface_index != 0 ? interface_index : if_nametoindex(netdev.c_str());
     }
     return Address::from(&v6, sizeof(v6));
+}
+
+Address group_of(const Gid& gid) {
+    in_addr_t number;
+    std::memcpy(&number, gid.data() + 12, sizeof(number));
+    Gid mapped = gid;
+    if (gid[0] == 0xff && gid[1] == 0x0e) mapped[0] = mapped[1] = 0;
+    if (is_v4(mapped)) return IN_MULTICAST(ntohl(number)) ? v4_address(number) : Address{};
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    std::memcpy(&v6.sin6_addr, gid.data(), gid.size());
+    return IN6_IS_ADDR_MULTICAST(&v6.sin6_addr) ? Address::from(&v6, sizeof(v6)) : Address{};
 }
 
 bool on_same_host(const Address& local, const Address& peer) {

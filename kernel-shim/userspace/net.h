@@ -35,6 +35,8 @@ class Address {
     bool same_host_part(const Address& other) const;  // v4-mapped and plain IPv4 compare equal
     std::string text() const;
     swrnic_address for_abi() const;
+    std::array<std::uint8_t, 16> as_gid() const;  // IPv4 behind ::ffff:
+    std::uint32_t interface() const;              // index: where a link-local one is; 0: not told
 
   private:
     std::uint32_t v4_or_zero() const;  // network order; of AF_INET and v4-mapped
@@ -52,6 +54,9 @@ using Gid = std::array<std::uint8_t, 16>;
 // at the interface with this index (0: the device's own). The first entry of the device's table is made from a MAC and
 // need not be anybody's address: it becomes this host's first IPv4 address.
 Address address_of(const Gid& gid, std::uint32_t interface_index = 0);
+
+// The multicast group that a GID names, IPv4 behind ::ffff: or, as rdma_cm of old does, behind ff0e::ffff:; else empty.
+Address group_of(const Gid& gid);
 
 // Whether a stream between the two never leaves this host.
 bool on_same_host(const Address& local, const Address& peer);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "swrnic_wiring.h"
 
@@ -22,6 +23,12 @@ class QpNumbers {
     // A number that no QP of this process has; 0: there is no descriptor or port left.
     std::uint32_t take(Locked& locked);
     void give_back(Locked& locked, std::uint32_t qpn);
+    // The same for a QP of datagrams, with the bound UDP socket whose port it names, which is the caller's.
+    struct Datagrams {
+        std::uint32_t qpn;
+        int socket;
+    };
+    std::optional<Datagrams> take_datagrams(Locked& locked);
     // The number's port listens from now on, for `listener` where nobody did before. 0 or -errno.
     int listen(Locked& locked, std::uint32_t qpn, const std::shared_ptr<StartupListener>& listener);
     // In a forked child: its copies of the sockets go; the numbers are the parent's.

@@ -115,7 +115,7 @@ int UcmaFile::create_id(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     rdma_ucm_create_id_resp made{};
     if (const int error = request.room(sizeof(made)); error != 0) return error;
-    // Datagrams and IPoIB have no iWARP form; the id is made all the same, since some only resolve addresses by it.
+    // Nothing comes of datagrams and IPoIB here; the id is made all the same, since some only resolve addresses by it.
     const auto id = make_cm_id(locked, *this);
     id->uid = command.uid;
     id->port_space = command.ps;

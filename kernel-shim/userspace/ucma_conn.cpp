@@ -13,6 +13,7 @@ namespace swrnic::shim {
 namespace {
 
 constexpr std::uint8_t kQpStateInit = 1, kQpStateRtr = 2;
+constexpr std::uint8_t kQptRc = 2;
 
 // The QP of a connect or accept: any of this process's contexts may own it.
 Qp* usable_qp(Locked& locked, std::uint32_t qpn) {
@@ -21,7 +22,7 @@ Qp* usable_qp(Locked& locked, std::uint32_t qpn) {
     Qp* qp = it->second;
     const bool idle = qp->stream == SWRNIC_STREAM_NONE && !qp->has_cm_id && qp->wired == nullptr;
     const bool prepared = qp->state == kQpStateInit || qp->state == kQpStateRtr;
-    return idle && prepared && qp->context->event_file(locked) != nullptr ? qp : nullptr;
+    return qp->type == kQptRc && idle && prepared && qp->context->event_file(locked) != nullptr ? qp : nullptr;
 }
 
 std::shared_ptr<CmId> id_of(Locked& locked, const Qp& qp) {
@@ -110,7 +111,8 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     if (!id->is_for_connections()) {
-        log(LogLevel::kWarn, "rdma_listen refused: iWARP has no datagrams, and no request would ever come");
+        log(LogLevel::kWarn,
+            "rdma_listen refused: datagrams over rdma_cm are not offered, and no request would ever come");
         return -EOPNOTSUPP;
     }
     if (id->state == CmState::kIdle) {

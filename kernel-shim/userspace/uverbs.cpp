@@ -108,6 +108,10 @@ int UverbsFile::dispatch(Locked& locked, UverbsRequest& request) {
             return query_qp(request);
         case IB_USER_VERBS_CMD_DESTROY_QP:
             return destroy_qp(locked, request);
+        case IB_USER_VERBS_CMD_ATTACH_MCAST:
+            return attach_mcast(locked, request);
+        case IB_USER_VERBS_CMD_DETACH_MCAST:
+            return detach_mcast(request);
         default:
             break;
     }

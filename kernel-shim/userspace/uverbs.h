@@ -10,9 +10,11 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <span>
 #include <unordered_map>
 
+#include "net.h"
 #include "queue_file.h"
 #include "quota.h"
 #include "swrnic_policy.h"
@@ -99,6 +101,7 @@ struct Qp {
     Share share;
     std::uint32_t handle;
     std::uint32_t qpn;
+    std::uint8_t type;  // enum ib_qp_type
     std::uint64_t user_handle;
     UverbsFile* context;
     Pd* pd;
@@ -116,6 +119,7 @@ struct Qp {
     std::uint32_t cm_id = 0;                    // the id that this QP connects through, while has_cm_id
     bool has_cm_id = false;
     std::shared_ptr<Wired> wired;    // null: it is not wired by hand
+    std::set<Gid> groups;            // of datagrams, that it is attached to
     std::uint32_t async_raised = 0;  // bit per event type
     std::uint32_t async_events_reported = 0;
 };
@@ -212,6 +216,8 @@ class UverbsFile : public File {
     int wire(Locked& locked, Qp& qp, const ib_uverbs_modify_qp& wish);
     int query_qp(UverbsRequest& request);
     int destroy_qp(Locked& locked, UverbsRequest& request);
+    int attach_mcast(Locked& locked, UverbsRequest& request);
+    int detach_mcast(UverbsRequest& request);
     void drop_qp(Locked& locked, Qp& qp);
 
     std::uint32_t next_handle_ = 0;

@@ -2,11 +2,13 @@
 // Device and port attributes, protection domains, memory regions, address handles.
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "device.h"
 #include "device_limits.h"
 #include "state.h"
+#include "swrnic_wiring.h"
 #include "uverbs.h"
 
 namespace swrnic::shim {
@@ -33,6 +35,9 @@ ib_uverbs_query_device_resp device_attributes() {
     a.max_mr = SWR_MAX_MR;
     a.max_mw = SWR_MAX_MW;
     a.max_ah = kMaxAh;
+    a.max_mcast_grp = kMaxGroups;
+    a.max_mcast_qp_attach = SWR_MAX_QP;
+    a.max_total_mcast_qp_attach = SWR_MAX_QP;
     a.max_srq = SWR_MAX_SRQ;
     a.max_srq_wr = SWR_MAX_SRQ_WR;
     a.max_srq_sge = SWR_MAX_SGE;
@@ -51,11 +56,20 @@ constexpr std::uint32_t kKnownAccess = 0xff | 0x3ff00000;  // basic flags; IB_UV
 
 constexpr std::uint8_t kWindowType1 = 1, kWindowType2 = 2;  // enum ib_mw_type
 
-// Whether this host has a way to what the GID names, from the entry of the table that is to be the source.
-bool is_reachable(const ib_uverbs_ah_attr& attr) {
+// The way of this host to what the GID names, from the entry of the table that is to be the source.
+std::optional<swrnic_create_ah_resp> find_way(const ib_uverbs_ah_attr& attr) {
+    if (attr.is_global == 0 || attr.port_num != 1) return std::nullopt;
     Gid gid;
     std::copy_n(attr.grh.dgid, gid.size(), gid.begin());
-    return attr.is_global != 0 && attr.port_num == 1 && find_path(attr.grh.sgid_index, gid);
+    const bool is_group = !group_of(gid).empty();
+    const auto path = is_group ? find_group_path(attr.grh.sgid_index, gid) : find_path(attr.grh.sgid_index, gid);
+    if (!path) return std::nullopt;
+    swrnic_create_ah_resp way{};
+    std::ranges::copy(path->source.as_gid(), way.source);
+    std::ranges::copy(path->peer.as_gid(), way.peer);
+    way.interface = path->interface;
+    way.group_port = is_group ? SWR_GROUP_PORT : 0;
+    return way;
 }
 
 }  // namespace
@@ -195,15 +209,18 @@ int UverbsFile::create_ah(UverbsRequest& request) {
     ib_uverbs_create_ah core;
     if (!request.take(core)) return -EINVAL;
     Pd* pd = find_object(pds_, core.pd_handle);
-    if (pd == nullptr || !is_reachable(core.attr)) return -EINVAL;
+    const auto way = find_way(core.attr);
+    if (pd == nullptr || !way) return -EINVAL;
     ib_uverbs_create_ah_resp made{};
-    if (const int error = request.room(sizeof(made)); error != 0) return error;
+    const bool asks = request.response_size >= sizeof(made) + sizeof(*way);  // a provider that knows no UD does not
+    if (const int error = request.room(sizeof(made) + (asks ? sizeof(*way) : 0)); error != 0) return error;
     Share share = Share::take(Kind::kAh);
     if (!share) return -ENOMEM;
     made.ah_handle = ++next_handle_;
     ahs_.emplace(made.ah_handle, Ah{std::move(share), pd});
     ++pd->users;
     request.reply(made);
+    if (asks) request.put(&*way, sizeof(*way), sizeof(made));
     return 0;
 }
 

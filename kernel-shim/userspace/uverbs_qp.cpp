@@ -2,6 +2,7 @@
 // Queue pairs: numbers, attributes, and the end of the connection that they carry.
 #include <algorithm>
 
+#include "datagrams.h"
 #include "device_limits.h"
 #include "event_file.h"
 #include "state.h"
@@ -12,7 +13,7 @@
 namespace swrnic::shim {
 namespace {
 
-constexpr std::uint8_t kQptRc = 2;
+constexpr std::uint8_t kQptRc = 2, kQptUc = 3, kQptUd = 4;
 enum : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
 // enum ib_qp_attr_mask
@@ -39,7 +40,7 @@ bool valid(const swrnic_create_qp_req& startup) {
 
 int UverbsFile::make_qp(Locked& locked, const ib_uverbs_ex_create_qp& wish, const swrnic_create_qp_req& startup,
                         ib_uverbs_create_qp_resp& made) {
-    if (wish.qp_type != kQptRc) return -EOPNOTSUPP;  // VERBS-46
+    if (wish.qp_type != kQptRc && wish.qp_type != kQptUc && wish.qp_type != kQptUd) return -EOPNOTSUPP;  // VERBS-46
     Pd* pd = find_object(pds_, wish.pd_handle);
     Cq* send_cq = find_object(cqs_, wish.send_cq_handle);
     Cq* recv_cq = find_object(cqs_, wish.recv_cq_handle);
@@ -54,8 +55,14 @@ int UverbsFile::make_qp(Locked& locked, const ib_uverbs_ex_create_qp& wish, cons
     if (!share) return -ENOMEM;
     auto qp = std::make_unique<Qp>();
     qp->share = std::move(share);
+    qp->type = static_cast<std::uint8_t>(wish.qp_type);
+    if (qp->type == kQptUd) {
+        const int error = give_datagrams(locked, *this, *qp);
+        if (error != 0) return error;
+    } else {
+        qp->qpn = new_qpn(locked);
+    }
     qp->handle = ++next_handle_;
-    qp->qpn = new_qpn(locked);
     qp->user_handle = wish.user_handle;
     qp->context = this;
     qp->pd = pd;
@@ -137,8 +144,9 @@ int UverbsFile::change_qp(Locked& locked, const ib_uverbs_modify_qp& wish) {
     if ((wish.attr_mask & kMaskState) != 0) {
         if (wish.qp_state > kErr) return -EINVAL;
         // VERBS-21: without wiring RTS is reached by MPA startup alone.
-        if (wish.qp_state == kRts && qp->state != kRts && qp->wired == nullptr) return -EINVAL;
-        if (wish.qp_state == kRtr && (wish.attr_mask & kMaskWiring) != 0) {
+        const bool starts = qp->type != kQptUd && qp->wired == nullptr;
+        if (wish.qp_state == kRts && qp->state != kRts && starts) return -EINVAL;
+        if (qp->type != kQptUd && wish.qp_state == kRtr && (wish.attr_mask & kMaskWiring) != 0) {
             if (const int error = wire(locked, *qp, wish); error != 0) return error;
         }
         if (wish.qp_state == kErr || wish.qp_state == kReset) {
@@ -201,7 +209,31 @@ void UverbsFile::drop_qp(Locked& locked, Qp& qp) {
     --qp.recv_cq->users;
     if (qp.srq != nullptr) --qp.srq->users;
     locked->qps.erase(qp.qpn);
-    locked->qp_numbers.give_back(locked, qp.qpn);
+    if (qp.type != kQptUd) locked->qp_numbers.give_back(locked, qp.qpn);  // else the socket's end frees its port
+}
+
+int UverbsFile::attach_mcast(Locked& locked, UverbsRequest& request) {
+    ib_uverbs_attach_mcast core;
+    if (!request.take(core)) return -EINVAL;
+    Qp* qp = find_object(qps_, core.qp_handle);
+    if (qp == nullptr || qp->type != kQptUd) return -EINVAL;
+    Gid group;
+    std::copy_n(core.gid, group.size(), group.begin());
+    if (qp->groups.contains(group)) return 0;
+    if (qp->groups.size() >= kMaxGroups) return -ENOMEM;
+    if (const int error = join_group(locked, *this, *qp, group); error != 0) return error;
+    qp->groups.insert(group);
+    return 0;
+}
+
+// The provider closes the socket.
+int UverbsFile::detach_mcast(UverbsRequest& request) {
+    ib_uverbs_detach_mcast core;
+    if (!request.take(core)) return -EINVAL;
+    Qp* qp = find_object(qps_, core.qp_handle);
+    Gid group;
+    std::copy_n(core.gid, group.size(), group.begin());
+    return qp != nullptr && qp->groups.erase(group) != 0 ? 0 : -EINVAL;
 }
 
 int UverbsFile::destroy_qp(Locked& locked, UverbsRequest& request) {

@@ -45,7 +45,7 @@ struct verbs_context_ops {
     ibv_td* (*alloc_td)(ibv_context* context, ibv_td_init_attr* attr);
     void (*async_event)(ibv_context* context, ibv_async_event* event);
     void (*attach_counters_point_flow)();
-    void (*attach_mcast)();
+    int (*attach_mcast)(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
     int (*bind_mw)(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* mw_bind);
     void (*close_xrcd)();
     void (*cq_event)(ibv_cq* cq);
@@ -75,7 +75,7 @@ struct verbs_context_ops {
     void (*destroy_rwq_ind_table)();
     int (*destroy_srq)(ibv_srq* srq);
     void (*destroy_wq)();
-    void (*detach_mcast)();
+    int (*detach_mcast)(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
     SWRNIC_OP_62(dm_export_dmabuf_fd)
     SWRNIC_OP_64(free_buf)
     void (*free_context)(ibv_context* context);

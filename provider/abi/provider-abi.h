@@ -161,6 +161,8 @@ int ibv_cmd_alloc_mw(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw, void* cmd, std::s
 int ibv_cmd_dealloc_mw(ibv_mw* mw);
 int ibv_cmd_create_ah(ibv_pd* pd, ibv_ah* ah, ibv_ah_attr* attr, ib_uverbs_create_ah_resp* resp, std::size_t resp_size);
 int ibv_cmd_destroy_ah(ibv_ah* ah);
+int ibv_cmd_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
+int ibv_cmd_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 int ibv_cmd_create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector, ibv_cq* cq, void* cmd,
                       std::size_t cmd_size, ib_uverbs_create_cq_resp* resp, std::size_t resp_size);
 int ibv_cmd_destroy_cq(ibv_cq* cq);  // returns after the application has acknowledged every event that it has read

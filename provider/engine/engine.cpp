@@ -154,6 +154,10 @@ void Engine::Impl::abort_all() {
     }
     for (const std::uint32_t qpn : numbers)
         abort(qpn);
+    Pass pass = passes.begin();
+    for (DatagramQp* qp : datagram_qps())
+        qp->fail(pass);
+    deliver(pass);
 }
 
 // All numbers may be others' by now, so nothing is closed. Whoever polls for completions gets them.
@@ -176,6 +180,8 @@ void Engine::Impl::lose_descriptors() {
         connected_.fetch_sub(1);
         cool(*qp);
     }
+    for (DatagramQp* qp : datagram_qps())
+        qp->lose(pass);
     {
         const std::lock_guard hold(linger_lock_);
         for (auto& [id, lingering] : lingering_)
@@ -306,6 +312,10 @@ void Engine::Impl::abandon_after_fork() {
     // Other locks may be held by threads that do not exist here; descriptors are all that is let go of.
     for (auto& [qpn, qp] : qps_) {
         if (qp->fd >= 0) syscall(SYS_close, qp->fd.load());
+    }
+    for (auto& [qpn, qp] : datagram_qps_) {
+        for (const int socket : qp->sockets())
+            syscall(SYS_close, socket);
     }
     for (auto& [id, lingering] : lingering_)
         syscall(SYS_close, lingering.transport->fd());

@@ -15,11 +15,13 @@
 #include <memory>
 #include <string_view>
 
+#include "engine/core/datagram.h"
 #include "engine/core/types.h"
 
 namespace swrnic::engine {
 
 class Cq;
+class DatagramQp;
 class ForeignMemory;
 class Qp;
 struct EngineCounters;
@@ -167,6 +169,21 @@ class Engine {
     PostResult post_recv(Qp& qp, const RecvWr& wr);
     // ForeignMemory::take_receive may have one where it had none.
     void look_for_receive(Qp& qp);
+
+    // Queue pairs of datagrams (IBV_QPT_UD). Created in RESET; nullptr without memory, or with a number that is there.
+    DatagramQp* create_datagram_qp(const QpInit& init);
+    void destroy_qp(DatagramQp* qp);
+    // A UDP socket that tells where datagrams came to (IP_PKTINFO); the engine owns it from the call on, and closes it
+    // if the qpn is unknown. group: it has joined that, else it is bound to the port that the number names.
+    void take_datagrams(std::uint32_t qpn, int socket, const wire::IpAddress* group);
+    // The group's socket is closed. False: there is none.
+    bool leave_group(DatagramQp& qp, const wire::IpAddress& group);
+    bool modify_state(DatagramQp& qp, QpState to);
+    void set_q_key(DatagramQp& qp, std::uint32_t q_key);
+    QpState state_of(const DatagramQp& qp) const;
+    // Sends at once, and completes.
+    PostResult post_send(DatagramQp& qp, const DatagramWr& wr);
+    PostResult post_recv(DatagramQp& qp, const RecvWr& wr);
 
     // Connection management; an unknown qpn is ignored (connect() then closes the fd).
     void connect(std::uint32_t qpn, const Connection& connection);

@@ -16,8 +16,10 @@
 #include <set>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/cycle_counter.h"
+#include "engine/datagram_qp.h"
 #include "engine/driven_qp.h"
 #include "engine/engine.h"
 #include "engine/placement.h"
@@ -43,6 +45,7 @@ class SystemRandom final : public RandomSource {
 // What an epoll event is about: a QP by its number, or one of these.
 inline constexpr std::uint64_t kControlEvent = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kKickEvent = std::uint64_t{2} << 32;
+inline constexpr std::uint64_t kDatagramEvent = std::uint64_t{4} << 32;  // and the QP's number
 inline constexpr std::uint64_t kLingerEvent = std::uint64_t{1} << 63;
 
 class Engine::Impl {
@@ -66,6 +69,15 @@ class Engine::Impl {
     void after_fork_in_parent();
     void abandon_after_fork();
     std::array<int, 2> descriptors() const { return {epoll_.get(), kick_.get()}; }
+
+    // ---- datagrams (datagrams.cpp)
+    DatagramQp* add_datagram_qp(const QpInit& init);
+    void destroy_qp(DatagramQp& qp);
+    void take_socket(std::uint32_t qpn, sys::Fd socket, const wire::IpAddress* group);
+    bool leave_group(DatagramQp& qp, const wire::IpAddress& group);
+    bool modify_state(DatagramQp& qp, QpState to);
+    PostResult post_send(DatagramQp& qp, const DatagramWr& wr);
+    PostResult post_recv(DatagramQp& qp, const RecvWr& wr);
 
     // ---- driving (drive.cpp). `qp` is protected by the pass.
     void drive(DrivenQp& qp, Pass& pass);
@@ -126,6 +138,9 @@ class Engine::Impl {
     using Events = std::array<epoll_event, 64>;
 
     DrivenQp* find(std::uint32_t qpn);
+    DatagramQp* find_datagram_qp(std::uint32_t qpn);
+    std::vector<DatagramQp*> datagram_qps();
+    bool receive_datagrams(std::uint32_t qpn, Pass& pass);
     void abort_all();
     void lose_descriptors();
     void ask_epoll(DrivenQp& qp, int operation, std::uint32_t events);
@@ -157,8 +172,9 @@ class Engine::Impl {
     PopulatedPool pool_;  // before the QPs, which go back to it
     std::mutex table_;    // QPs by number; taken inside passes, for a look-up
     std::unordered_map<std::uint32_t, DrivenQpPtr> qps_;
-    std::atomic<DrivenQp*> hot_{nullptr};  // the connected QP that received last
-    std::atomic<std::size_t> connected_{0};
+    std::unordered_map<std::uint32_t, std::unique_ptr<DatagramQp>> datagram_qps_;
+    std::atomic<DrivenQp*> hot_{nullptr};    // the connected QP that received last
+    std::atomic<std::size_t> connected_{0};  // and those of datagrams: who may have something to receive
 
     ReadyQueue ready_;
     std::mutex timer_lock_;

@@ -79,7 +79,7 @@ void Engine::Impl::doorbell_without_stream(DrivenQp& qp) {
 void Engine::Impl::await_peer(DrivenQp& qp, Pass& pass) {
     if (!qp.send_queue_busy()) return;  // SQD
     const std::int64_t patience = qp.patience;
-    if (patience == 0 && qp.negotiated()) {
+    if (qp.negotiated() && (patience == 0 || qp.init().unreliable)) {
         give_up_peer(qp, pass);  // it has been here, and gone: nobody would come any more
     } else if (patience != 0 && qp.peer_must_come_by == 0) {
         qp.peer_must_come_by = ticks(Clock::now()) + patience;
@@ -454,6 +454,10 @@ bool Engine::Impl::take_events(const Events& events, int count, const DrivenQp* 
         if (about == kControlEvent || about == kKickEvent) continue;
         if ((about & kLingerEvent) != 0) {
             drain_lingering(about & ~kLingerEvent, pass);
+            continue;
+        }
+        if ((about & kDatagramEvent) != 0) {
+            others = receive_datagrams(static_cast<std::uint32_t>(about), pass) || others;
             continue;
         }
         DrivenQp* qp = find(static_cast<std::uint32_t>(about));

@@ -38,6 +38,7 @@ static_assert(same(Count::kRxReadResponses, StatCell::kRxReadResponses));
 static_assert(same(Count::kRxTerminates, StatCell::kRxTerminates) && same(Count::kRxCalls, StatCell::kRxCalls));
 static_assert(same(Count::kRxCrcErrors, StatCell::kRxCrcErrors) && same(Count::kRxStalls, StatCell::kRxStalls));
 static_assert(same(Count::kRxStallNs, StatCell::kRxStallNs) && same(Count::kRetransmits, StatCell::kRetransmits));
+static_assert(same(Count::kRxDrops, StatCell::kRxDrops));
 static_assert(same(Count::kRttUs, StatCell::kRttUs) && same(Count::kRttVarUs, StatCell::kRttVarUs));
 static_assert(same(Count::kState, StatCell::kState) && same(Count::kEnd, StatCell::kCells));
 static_assert(same(Count::kTxTerminated, StatCell::kTxTerminated) && engine::Counters::kCodes == kStatSlotCodes);

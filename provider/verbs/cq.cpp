@@ -30,7 +30,8 @@ static_assert(static_cast<int>(engine::WcOpcode::kRead) == IBV_WC_RDMA_READ);
 static_assert(static_cast<int>(engine::WcOpcode::kBind) == IBV_WC_BIND_MW);
 static_assert(static_cast<int>(engine::WcOpcode::kLocalInv) == IBV_WC_LOCAL_INV);
 static_assert(static_cast<int>(engine::WcOpcode::kRecv) == IBV_WC_RECV);
-static_assert(engine::wc_flag::kWithInv == IBV_WC_WITH_INV);
+static_assert(engine::wc_flag::kWithInv == IBV_WC_WITH_INV && engine::wc_flag::kWithImm == IBV_WC_WITH_IMM);
+static_assert(engine::wc_flag::kGrh == IBV_WC_GRH);
 
 void fill(ibv_wc& wc, const engine::WorkCompletion& from) {
     wc = ibv_wc{};
@@ -40,6 +41,8 @@ void fill(ibv_wc& wc, const engine::WorkCompletion& from) {
     wc.vendor_err = from.vendor_err;
     wc.byte_len = from.byte_len;
     wc.invalidated_rkey = from.invalidated_stag;
+    if ((from.wc_flags & engine::wc_flag::kWithImm) != 0) wc.imm_data = from.imm_data;  // in the same place
+    wc.src_qp = from.src_qpn;
     wc.qp_num = from.qpn;
     wc.wc_flags = from.wc_flags;
 }

@@ -115,6 +115,12 @@ void ContextState::obey(const swrnic_down& record) {
             engine_->connect(record.qpn, host::to_connection(stream));
             return;
         }
+        case SWRNIC_DOWN_QP_DATAGRAMS: {
+            const swrnic_datagrams& sockets = record.u.datagrams;
+            const wire::IpAddress group = std::to_array(sockets.group);
+            engine_->take_datagrams(record.qpn, sockets.fd, sockets.is_group != 0 ? &group : nullptr);
+            return;
+        }
         case SWRNIC_DOWN_QP_DISCONNECT:
             engine_->disconnect(record.qpn);
             return;

@@ -88,6 +88,8 @@ void die(ibv_qp_ex& qp) {
     put_refusal(qp.wr_abort);
     put_refusal(qp.wr_send);
     put_refusal(qp.wr_send_inv);
+    put_refusal(qp.wr_send_imm);
+    put_refusal(qp.wr_set_ud_addr);
     put_refusal(qp.wr_local_inv);
     put_refusal(qp.wr_bind_mw);
     put_refusal(qp.wr_rdma_write);

@@ -77,6 +77,7 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* mw_bind) noexcept {
     wr.wr_id = mw_bind->wr_id;
     wr.flags = mw_bind->send_flags;
     int error = fill_bind(*ibqp, *mw, ibv_inc_rkey(mw->rkey), mw_bind->bind_info, wr);
+    if (!error && qp.datagrams != nullptr) error = EINVAL;
     if (!error) error = posted(qp, [&] { return qp.engine->post_send(*qp.impl, wr); });
     if (error) return error;
     mw->rkey = wr.rkey;

@@ -58,6 +58,11 @@ struct Cq {
     std::unique_ptr<CqEx> ex;  // of ibv_create_cq_ex() alone
 };
 
+struct Ah {
+    ibv_ah base;
+    engine::DatagramPath path;
+};
+
 struct Srq {
     ibv_srq base;
     engine::Engine* engine;
@@ -65,11 +70,20 @@ struct Srq {
     std::uint32_t max_sge;  // as granted
 };
 
+// What a request of a UD QP has beyond the others.
+struct DatagramTo {
+    ibv_ah* ah;
+    std::uint32_t qpn, q_key;
+    std::uint32_t imm_data;
+    bool has_imm;
+};
+
 // What ibv_wr_start() begins and ibv_wr_complete() posts.
 struct QpEx {
     struct Request {
         engine::SendWr wr;
         std::size_t first_sge, sges;
+        DatagramTo to{};  // of a UD QP
     };
     std::mutex mutex;  // from start to complete or abort
     int error;
@@ -83,11 +97,12 @@ struct QpEx {
 struct Qp {
     verbs_qp base;
     engine::Engine* engine;
-    engine::Qp* impl;
-    ibv_qp_cap cap;  // as granted
+    engine::Qp* impl;               // null: a UD QP
+    engine::DatagramQp* datagrams;  // of a UD QP, else null
+    ibv_qp_cap cap;                 // as granted
     bool sq_sig_all;
     std::atomic<std::uint8_t> ird, ord;  // asked for by modify_qp
-    ibv_qp_attr wiring;                  // of one that is wired by hand: what modify_qp set, for query_qp
+    ibv_qp_attr wiring;                  // of one that is wired by hand, or UD: what modify_qp set, for query_qp
     std::unique_ptr<QpEx> ex;            // with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS alone
 };
 
@@ -109,6 +124,9 @@ inline Mr& to_mr(verbs_mr* mr) {
 }
 inline Cq& to_cq(ibv_cq* cq) {
     return *reinterpret_cast<Cq*>(cq);
+}
+inline Ah& to_ah(ibv_ah* ah) {
+    return *reinterpret_cast<Ah*>(ah);
 }
 inline Srq& to_srq(ibv_srq* srq) {
     return *reinterpret_cast<Srq*>(srq);

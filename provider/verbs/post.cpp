@@ -5,6 +5,7 @@
 
 #include "context.h"
 #include "refusal.h"
+#include "ud.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -54,8 +55,25 @@ int post_local(Qp& qp, const ibv_send_wr& wr) {
     return posted(qp, [&] { return qp.engine->post_send(*qp.impl, local); });
 }
 
+// Of a UD QP.
+int post_to_handle(Qp& qp, const ibv_send_wr& wr) {
+    Sges sges;
+    if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) return EINVAL;
+    if (!sges.copy(wr.sg_list, wr.num_sge, qp.cap.max_send_sge)) return EINVAL;
+    engine::SendWr send{};
+    send.wr_id = wr.wr_id;
+    send.flags = wr.send_flags;
+    return post_datagram(qp, send, sges.view(),
+                         {.ah = wr.wr.ud.ah,
+                          .qpn = wr.wr.ud.remote_qpn,
+                          .q_key = wr.wr.ud.remote_qkey,
+                          .imm_data = wr.imm_data,
+                          .has_imm = wr.opcode == IBV_WR_SEND_WITH_IMM});
+}
+
 int post_one(Qp& qp, const ibv_send_wr& wr) {
     if (wr.send_flags & ~kSendFlags) return EINVAL;
+    if (qp.datagrams != nullptr) return post_to_handle(qp, wr);
     if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_BIND_MW) return post_local(qp, wr);
     Sges sges;
     if (!sges.copy(wr.sg_list, wr.num_sge, qp.cap.max_send_sge)) return EINVAL;
@@ -88,7 +106,9 @@ int post_one(Qp& qp, const ibv_send_wr& wr) {
 int post_one(Qp& qp, const ibv_recv_wr& wr) {
     Sges sges;
     if (!sges.copy(wr.sg_list, wr.num_sge, qp.cap.max_recv_sge)) return EINVAL;
-    return to_errno(qp.engine->post_recv(*qp.impl, {.wr_id = wr.wr_id, .sges = sges.view()}));
+    const engine::RecvWr receive{.wr_id = wr.wr_id, .sges = sges.view()};
+    if (qp.datagrams != nullptr) return to_errno(qp.engine->post_recv(*qp.datagrams, receive));
+    return to_errno(qp.engine->post_recv(*qp.impl, receive));
 }
 
 int post_one(Srq& srq, const ibv_recv_wr& wr) {
@@ -117,6 +137,7 @@ int post_list(Queue& queue, Wr* wr, Wr** bad_wr) {
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     Qp& qp = to_qp(ibqp);
     const int error = post_list(qp, wr, bad_wr);
+    if (qp.datagrams != nullptr) return error;                        // sent as they were posted
     if (!error || *bad_wr != wr) qp.engine->ring_doorbell(*qp.impl);  // also for what stood before a refused one
     return error;
 }

@@ -12,6 +12,7 @@
 #include "context.h"
 #include "log.h"
 #include "refusal.h"
+#include "ud.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -47,8 +48,12 @@ int grant(const ibv_device_attr& limits, ibv_qp_cap& cap) {
     return 0;
 }
 
+bool is_offered(ibv_qp_type type) {
+    return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+}
+
 int check_init_attr(const ibv_qp_init_attr& attr) {
-    if (attr.qp_type != IBV_QPT_RC) return EOPNOTSUPP;  // VERBS-46
+    if (!is_offered(attr.qp_type)) return EOPNOTSUPP;  // VERBS-46
     if (!attr.send_cq || !attr.recv_cq) return EINVAL;
     return 0;
 }
@@ -74,23 +79,34 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     if (error) return error;
     ibv_qp_init_attr granted = attr;
     granted.cap = qp.cap;
+    const bool is_ud = attr.qp_type == IBV_QPT_UD;
+    // The socket of a UD QP comes behind the command, and is to find the QP.
+    auto held = is_ud ? state.hold_control() : std::unique_lock<std::mutex>();
     error = tell_shim(pd, state.config(), granted, &qp.base.qp);
     if (error) return error;
     qp.sq_sig_all = attr.sq_sig_all != 0;
     qp.engine = &state.engine();
-    qp.impl = qp.engine->create_qp({.qpn = qp.base.qp.qp_num,
-                                    .pd = domain_of(*pd),
-                                    .send_cq = to_cq(attr.send_cq).impl,
-                                    .recv_cq = to_cq(attr.recv_cq).impl,
-                                    .max_send_wr = qp.cap.max_send_wr,
-                                    .max_recv_wr = qp.cap.max_recv_wr,
-                                    .max_send_sge = qp.cap.max_send_sge,
-                                    .max_recv_sge = qp.cap.max_recv_sge,
-                                    .max_inline = qp.cap.max_inline_data,
-                                    .sq_sig_all = qp.sq_sig_all,
-                                    .srq = attr.srq ? to_srq(attr.srq).impl : nullptr,
-                                    .counters = state.statistics().add_qp(qp.base.qp.qp_num)});
-    if (!qp.impl) {
+    const engine::QpInit init{.qpn = qp.base.qp.qp_num,
+                              .pd = domain_of(*pd),
+                              .send_cq = to_cq(attr.send_cq).impl,
+                              .recv_cq = to_cq(attr.recv_cq).impl,
+                              .max_send_wr = qp.cap.max_send_wr,
+                              .max_recv_wr = qp.cap.max_recv_wr,
+                              .max_send_sge = qp.cap.max_send_sge,
+                              .max_recv_sge = qp.cap.max_recv_sge,
+                              .max_inline = qp.cap.max_inline_data,
+                              .sq_sig_all = qp.sq_sig_all,
+                              .srq = attr.srq ? to_srq(attr.srq).impl : nullptr,
+                              .counters = state.statistics().add_qp(qp.base.qp.qp_num),
+                              .unreliable = attr.qp_type == IBV_QPT_UC};
+    if (is_ud) {
+        qp.datagrams = qp.engine->create_datagram_qp(init);
+        held.unlock();
+        state.control_readable();
+    } else {
+        qp.impl = qp.engine->create_qp(init);
+    }
+    if (!qp.impl && !qp.datagrams) {
         state.statistics().remove_qp(qp.base.qp.qp_num);
         ibv_cmd_destroy_qp(&qp.base.qp);
         return ENOMEM;
@@ -125,6 +141,9 @@ bool changed(Qp& qp, engine::QpState to) {
 }
 
 // ---- wired by hand
+
+// How long the requests of a UC QP wait for its stream, which its program takes to be there, before they are lost.
+constexpr std::chrono::seconds kUnreliablePatience{1};
 
 constexpr int kWiring = IBV_QP_AV | IBV_QP_DEST_QPN;
 
@@ -172,7 +191,10 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
     note_rnr(qp, attr, mask);
-    qp.engine->wire(*qp.impl, to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto);
+    const bool is_uc = qp.base.qp.qp_type == IBV_QPT_UC;
+    const bool asks = to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto;
+    qp.engine->wire(*qp.impl, asks && !is_uc);
+    if (is_uc) qp.engine->set_retries(*qp.impl, kUnreliablePatience, false);
     return qp.engine->modify_state(*qp.impl, engine::QpState::kRtr) ? 0 : EINVAL;
 }
 
@@ -181,16 +203,24 @@ int change_wired(Qp& qp, ibv_qp_attr& attr, int mask) {
     const auto held = to_state(qp.base.qp.context).hold_control();
     note_wiring(qp.wiring, attr, mask);
     note_rnr(qp, attr, mask);
-    if (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_MAX_QP_RD_ATOMIC))
+    const bool is_uc = qp.base.qp.qp_type == IBV_QPT_UC;
+    if (!is_uc && (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_MAX_QP_RD_ATOMIC)))
         qp.engine->set_retries(*qp.impl, patience_of(qp.wiring), qp.ord != 0);
     if ((mask & IBV_QP_STATE) && !qp.engine->modify_state(*qp.impl, static_cast<engine::QpState>(attr.qp_state)))
         return EINVAL;
     return tell_shim(qp, attr, mask);
 }
 
+engine::QpAttributes attributes_of(Qp& qp) {
+    if (!qp.datagrams) return qp.engine->query(*qp.impl);
+    engine::QpAttributes attributes{};
+    attributes.state = qp.engine->state_of(*qp.datagrams);
+    return attributes;
+}
+
 [[gnu::cold]] void tell_of_modify(Qp& qp, const ibv_qp_attr& attr, int mask, engine::QpState now, int error) {
     const auto name = to_state(qp.base.qp.context).statistics().name_of(qp.base.qp.qp_num);
-    const bool connects = (mask & IBV_QP_STATE) != 0 && now < engine::QpState::kRts &&
+    const bool connects = !qp.datagrams && (mask & IBV_QP_STATE) != 0 && now < engine::QpState::kRts &&
                           (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS);
     if (connects) {
         tell(
@@ -221,8 +251,11 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
     std::unique_ptr<Qp> qp(new (std::nothrow) Qp{});
     const int error = qp ? create(pd, *attr, *qp) : ENOMEM;
     if (error) {
-        if (attr->qp_type != IBV_QPT_RC) {
-            tell(Refusal::kQpType, "ibv_create_qp refused ({}): QP type {} is not offered, RC (2) alone",
+        if (error == EOPNOTSUPP) {
+            tell(Refusal::kQpType,
+                 "ibv_create_qp refused ({}): QP type {} is not offered; RC (2) is, and without the kernel module UC "
+                 "(3) "
+                 "and UD (4)",
                  std::strerror(error), static_cast<int>(attr->qp_type));
         } else {
             tell(Refusal::kQpSize,
@@ -240,9 +273,10 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
 // none (VERBS-21).
 int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
     Qp& qp = to_qp(ibqp);
-    const engine::QpAttributes now = qp.engine->query(*qp.impl);
+    const engine::QpAttributes now = attributes_of(qp);
     int error = check_attr(to_state(ibqp->context).limits(), now.state, *attr, attr_mask);
-    if (!error) error = change(qp, *attr, attr_mask, now.wired);
+    if (!error)
+        error = qp.datagrams ? modify_datagram_qp(qp, *attr, attr_mask) : change(qp, *attr, attr_mask, now.wired);
     if (error) tell_of_modify(qp, *attr, attr_mask, now.state, error);
     return error;
 }
@@ -250,8 +284,8 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask) noexcept {
 // IRD and ORD are what was asked for until a stream has negotiated them. What InfiniBand has and iWARP has not is 0.
 int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr) noexcept {
     Qp& qp = to_qp(ibqp);
-    const engine::QpAttributes now = qp.engine->query(*qp.impl);
-    *attr = now.wired ? qp.wiring : ibv_qp_attr{};
+    const engine::QpAttributes now = attributes_of(qp);
+    *attr = now.wired || qp.datagrams ? qp.wiring : ibv_qp_attr{};
     attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
     attr->qp_access_flags = now.access;
     const bool negotiated = now.negotiated && !now.wired;  // a wired QP's are what its program set
@@ -282,7 +316,11 @@ int destroy_qp(ibv_qp* ibqp) noexcept {
     const int error = ibv_cmd_destroy_qp(ibqp);
     if (error) return error;
     const std::uint32_t qpn = ibqp->qp_num;
-    qp.engine->destroy_qp(qp.impl);
+    if (qp.datagrams) {
+        qp.engine->destroy_qp(qp.datagrams);
+    } else {
+        qp.engine->destroy_qp(qp.impl);
+    }
     to_state(ibqp->context).statistics().remove_qp(qpn);
     delete &qp;
     return 0;

@@ -9,6 +9,7 @@
 
 #include "context.h"
 #include "refusal.h"
+#include "ud.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kSendOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
                                    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+constexpr std::uint64_t kDatagramOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
 Qp& from(ibv_qp_ex* qp) {
     return *reinterpret_cast<Qp*>(qp);
@@ -120,6 +122,15 @@ void start(ibv_qp_ex* qp) {
     ex.error = 0;
 }
 
+int post_datagrams(Qp& qp) {
+    QpEx& ex = *qp.ex;
+    for (const QpEx::Request& request : ex.requests) {
+        const int error = post_datagram(qp, request.wr, {ex.sges.data() + request.first_sge, request.sges}, request.to);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
 int post(Qp& qp) {
     QpEx& ex = *qp.ex;
     if (ex.error != 0 || ex.requests.empty()) return ex.error;
@@ -135,6 +146,7 @@ int post(Qp& qp) {
     } catch (const std::bad_alloc&) {
         return ENOMEM;
     }
+    if (qp.datagrams != nullptr) return post_datagrams(qp);
     const int error = posted(qp, [&] { return qp.engine->post_sends(*qp.impl, ex.posted); });
     if (error == 0) qp.engine->ring_doorbell(*qp.impl);
     return error;
@@ -154,6 +166,25 @@ int complete(ibv_qp_ex* qp_ex) {
 
 void abort(ibv_qp_ex* qp) {
     staging(qp).mutex.unlock();
+}
+
+void begin_with_imm(ibv_qp_ex* qp, __be32 imm_data) noexcept {
+    begin(qp, engine::WrOpcode::kSend, 0, 0);
+    QpEx::Request* request = last(staging(qp));
+    if (request == nullptr) return;
+    request->to.has_imm = true;
+    request->to.imm_data = imm_data;
+}
+
+void give_datagram_functions(ibv_qp_ex& qp) {
+    qp.wr_send_imm = begin_with_imm;
+    qp.wr_set_ud_addr = [](ibv_qp_ex* to, ibv_ah* ah, std::uint32_t qpn, std::uint32_t q_key) {
+        QpEx::Request* request = last(staging(to));
+        if (request == nullptr) return;
+        request->to.ah = ah;
+        request->to.qpn = qpn;
+        request->to.q_key = q_key;
+    };
 }
 
 void give_functions(ibv_qp_ex& qp) {
@@ -190,8 +221,8 @@ int check(const ibv_qp_init_attr_ex& attr) {
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr.pd == nullptr) return EINVAL;
     if ((attr.comp_mask & ~kMasks) != 0) return EOPNOTSUPP;
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr.create_flags != 0) return EOPNOTSUPP;
-    if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (attr.send_ops_flags & ~kSendOps) != 0)
-        return EOPNOTSUPP;
+    const std::uint64_t ops = attr.qp_type == IBV_QPT_UD ? kDatagramOps : kSendOps;
+    if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (attr.send_ops_flags & ~ops) != 0) return EOPNOTSUPP;
     return 0;
 }
 
@@ -225,6 +256,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) noexcept {
         qp.ex = std::move(ex);
         qp.base.comp_mask |= VERBS_QP_EX;
         give_functions(qp.base.qp_ex);
+        if (qp.datagrams != nullptr) give_datagram_functions(qp.base.qp_ex);
         try {
             qp.ex->in_child.emplace(qp.base.qp_ex);
         } catch (const std::bad_alloc&) {

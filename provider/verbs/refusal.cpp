@@ -57,6 +57,14 @@ void tell_of_receive(int elements, std::uint32_t most) {
 }  // namespace
 
 void tell_of(const Qp& qp, const ibv_send_wr& wr) noexcept {
+    if (qp.datagrams != nullptr) {
+        tell(Refusal::kOtherPost,
+             "ibv_post_send refused (EINVAL): a UD QP in RTS sends up to 4096 octets, with or without immediate data, "
+             "to "
+             "an address handle; opcode {}, send_flags {:#x}, {} elements, QP number {:#x}",
+             static_cast<int>(wr.opcode), wr.send_flags, wr.num_sge, wr.wr.ud.remote_qpn);
+        return;
+    }
     const auto opcode = static_cast<int>(wr.opcode);
     if (!is_offered(wr.opcode)) {
         tell(Refusal::kOpcode,

@@ -68,6 +68,10 @@ int destroy_qp(ibv_qp* qp) noexcept;
 // qp_ex.cpp
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept;
 
+// ud.cpp
+int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) noexcept;
+int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) noexcept;
+
 // srq.cpp
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) noexcept;
 int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int attr_mask) noexcept;
@@ -80,6 +84,7 @@ int destroy_srq(ibv_srq* srq) noexcept;
     OP(alloc_parent_domain) \
     OP(alloc_pd)            \
     OP(alloc_td)            \
+    OP(attach_mcast)        \
     OP(bind_mw)             \
     OP(create_ah)           \
     OP(create_cq)           \
@@ -95,6 +100,7 @@ int destroy_srq(ibv_srq* srq) noexcept;
     OP(destroy_cq)          \
     OP(destroy_qp)          \
     OP(destroy_srq)         \
+    OP(detach_mcast)        \
     OP(modify_qp)           \
     OP(modify_srq)          \
     OP(poll_cq)             \

@@ -229,8 +229,8 @@ void check_completions(const Traffic& in, std::size_t reads, const Result& resul
     ASSERT_EQ(result.completions.size(), in.sends.size() + reads);
     std::size_t invalidated = 0;
     for (std::size_t i = 0; i < in.sends.size(); ++i) {
-        WorkCompletion done{
-            i, WcStatus::kSuccess, WcOpcode::kRecv, static_cast<std::uint32_t>(in.sends[i].size()), 0, 0, 0, 0, 0};
+        WorkCompletion done = make_completion(0, i, WcStatus::kSuccess, WcOpcode::kRecv);
+        done.byte_len = static_cast<std::uint32_t>(in.sends[i].size());
         if (!in.invalidated.empty() && i + in.invalidated.size() >= in.sends.size()) {  // they come last
             done.wc_flags = wc_flag::kWithInv;
             done.invalidated_stag = in.invalidated[invalidated++];
@@ -238,8 +238,8 @@ void check_completions(const Traffic& in, std::size_t reads, const Result& resul
         EXPECT_EQ(result.completions[i], "recv " + text(done));
     }
     for (std::size_t i = 0; i < in.responses.size(); ++i) {
-        const WorkCompletion done{
-            i, WcStatus::kSuccess, WcOpcode::kRead, static_cast<std::uint32_t>(in.responses[i].size()), 0, 0, 0, 0, 0};
+        WorkCompletion done = make_completion(0, i, WcStatus::kSuccess, WcOpcode::kRead);
+        done.byte_len = static_cast<std::uint32_t>(in.responses[i].size());
         EXPECT_EQ(result.completions[in.sends.size() + i], "send " + text(done));
     }
 }

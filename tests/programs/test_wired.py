@@ -112,6 +112,26 @@ def case_pingpong(lab):
             pingpong(lab, program, "-g", index, *options)
     for options in (("-c",), ("-e", "-c")):
         pingpong(lab, "ibv_rc_pingpong", "-g", index, *options)
+    for options in ((), ("-e",), ("-s", 65536)):
+        pingpong(lab, "ibv_uc_pingpong", "-g", index, *options)
+
+
+def case_unreliable(lab):
+    """UC: Sends and Writes."""
+    for tool in ("ib_send_bw", "ib_write_bw", "ib_send_lat", "ib_write_lat"):
+        for size in (2, 4096, 1 << 20):
+            measured(lab, tool, size, "-c", "UC")
+
+
+def case_datagrams(lab):
+    """UD: each GID that is an address, of IPv4 and IPv6."""
+    server, client = gids(lab, "server"), gids(lab, "client")
+    usable = [i for i in server if i in client and reaches(lab, server[i]) and reaches(lab, client[i]) and not server[i].is_link_local]
+    for index in usable:
+        for options in ((), ("-e",)):
+            pingpong(lab, "ibv_ud_pingpong", "-g", index, "-s", 1024, *options)
+        for size in (2, 1024):
+            measured(lab, "ib_send_lat", size, "-c", "UD", "-x", index)
 
 
 def case_ports(lab):

@@ -34,8 +34,8 @@ TEST_F(Qp, numbers_are_24_bits_and_unique) {
     }
 }
 
-TEST_F(Qp, only_rc) {  // VERBS-46
-    for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
+TEST_F(Qp, no_type_but_rc_uc_ud) {  // VERBS-46
+    for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_DRIVER}) {
         ibv_qp_init_attr attr = qp_attr(cq_.get());
         attr.qp_type = type;
         EXPECT_FALSE(make(attr)) << type;

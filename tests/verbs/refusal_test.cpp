@@ -67,7 +67,7 @@ TEST_F(Refusals, of_receives) {
 }
 
 TEST_F(Refusals, of_queues) {
-    expect_told("RC (2) alone", [&] { return make(IBV_QPT_UD, 1) == nullptr && errno == EOPNOTSUPP; });
+    expect_told("is not offered", [&] { return make(IBV_QPT_RAW_PACKET, 1) == nullptr && errno == EOPNOTSUPP; });
     expect_told("ibv_devinfo -v", [&] { return make(IBV_QPT_RC, 1u << 30) == nullptr && errno == EINVAL; });
     ibv_srq_init_attr attr{};
     attr.attr = {.max_wr = 1u << 30, .max_sge = 1, .srq_limit = 0};

@@ -801,5 +801,97 @@ TEST_F(WiredBesideRdmaCm, OnOneCq) {
     EXPECT_NE(from[0], from[1]);
 }
 
+// UC: the same wires, but nobody is told what became of a message.
+class Uc : public Wired {
+  protected:
+    QpPtr make_uc() {
+        ibv_qp_init_attr attr = qp_attr(cq_.get());
+        attr.qp_type = IBV_QPT_UC;
+        return QpPtr(ibv_create_qp(pd_.get(), &attr));
+    }
+    // The masks that InfiniBand has for UC.
+    void wire_uc(const QpPtr& qp, std::uint32_t dest_qpn) {
+        ASSERT_EQ(to_init(qp), 0);
+        ibv_qp_attr attr = rtr_attr(dest_qpn, gid_);
+        ASSERT_EQ(ibv_modify_qp(qp.get(), &attr,
+                                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+                  0);
+        attr.qp_state = IBV_QPS_RTS;
+        attr.sq_psn = 9;
+        ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    }
+    void wire_uc(const QpPtr& a, const QpPtr& b) {
+        ASSERT_NO_FATAL_FAILURE(wire_uc(a, b->qp_num));
+        ASSERT_NO_FATAL_FAILURE(wire_uc(b, a->qp_num));
+    }
+};
+
+TEST_F(Uc, CarriesSendsAndWrites) {
+    const QpPtr a = make_uc(), b = make_uc();
+    ASSERT_TRUE(a && b) << std::strerror(errno);
+    ASSERT_NO_FATAL_FAILURE(wire_uc(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(b, a));
+    memory_[0] = 'w';
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 3, 64, 12288), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));  // behind it
+    EXPECT_EQ(memory_[12288], 'w');
+    EXPECT_EQ(post(a, IBV_WR_RDMA_READ, 4), EINVAL);
+    EXPECT_EQ(post(a, IBV_WR_SEND_WITH_INV, 4), EINVAL);
+}
+
+// A Send without a receive, or too long for it, and a Write to nowhere are lost; what follows comes.
+TEST_F(Uc, WhatCannotBePlacedIsLost) {
+    const QpPtr a = make_uc(), b = make_uc();
+    ASSERT_NO_FATAL_FAILURE(wire_uc(a, b));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    const auto lose = [&](auto send) {
+        ASSERT_EQ(send(), 0);
+        EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+        EXPECT_TRUE(is_quiet(std::chrono::milliseconds(50)));
+    };
+    ASSERT_NO_FATAL_FAILURE(lose([&] { return post(a, IBV_WR_SEND, 5, 4000); }));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ASSERT_EQ(receive(b, 6, 4096, 32), 0);
+    ASSERT_NO_FATAL_FAILURE(lose([&] { return post(a, IBV_WR_SEND, 7, 33); }));
+    ASSERT_EQ(post(a, IBV_WR_SEND, 8, 32), 0);
+    const std::uint64_t first = next().wr_id, second = next().wr_id;
+    EXPECT_EQ(first + second, 6u + 8u);
+    ASSERT_NO_FATAL_FAILURE(lose([&] {
+        ibv_sge sge{address(0), 64, region_->lkey};
+        ibv_send_wr wr{}, *bad = nullptr;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.wr.rdma.remote_addr = address(4096);
+        wr.wr.rdma.rkey = region_->rkey + 0x100;
+        return ibv_post_send(a.get(), &wr, &bad);
+    }));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    EXPECT_EQ(state(a), IBV_QPS_RTS);
+    EXPECT_EQ(state(b), IBV_QPS_RTS);
+}
+
+// Neither a peer that never comes nor one that has gone is an error.
+TEST_F(Uc, NobodyThere) {
+    const QpPtr a = make_uc();
+    QpPtr b = make_uc();
+    ASSERT_NO_FATAL_FAILURE(wire_uc(a, b->qp_num));
+    ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);  // after a while
+    ASSERT_NO_FATAL_FAILURE(wire_uc(b, a->qp_num));
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));  // its stream begins with this Send
+    b.reset();
+    for (std::uint64_t id = 2; id < 20; ++id) {
+        ASSERT_EQ(post(a, IBV_WR_SEND, id), 0);
+        const ibv_wc wc = next();
+        EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+        EXPECT_EQ(wc.wr_id, id);
+    }
+    EXPECT_EQ(state(a), IBV_QPS_RTS);
+}
+
 }  // namespace
 }  // namespace swrnic::test

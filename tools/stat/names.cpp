@@ -9,10 +9,10 @@
 namespace swrnic::tools {
 
 const std::array<const char*, kStatSums> kSumNames = {
-    "tx_bytes",          "tx_fpdus",      "tx_sends",         "tx_writes",         "tx_read_requests",
-    "tx_read_responses", "tx_terminates", "tx_calls",         "rx_bytes",          "rx_fpdus",
-    "rx_sends",          "rx_writes",     "rx_read_requests", "rx_read_responses", "rx_terminates",
-    "rx_calls",          "rx_crc_errors", "rx_stalls",        "rx_stall_ns",       "retransmits",
+    "tx_bytes",         "tx_fpdus",          "tx_sends",      "tx_writes", "tx_read_requests", "tx_read_responses",
+    "tx_terminates",    "tx_calls",          "rx_bytes",      "rx_fpdus",  "rx_sends",         "rx_writes",
+    "rx_read_requests", "rx_read_responses", "rx_terminates", "rx_calls",  "rx_crc_errors",    "rx_stalls",
+    "rx_stall_ns",      "retransmits",       "rx_drops",
 };
 
 std::string state_name(std::uint64_t state) {

@@ -33,7 +33,8 @@ enum class Count : std::uint32_t {
     kRxCrcErrors = 16,  // at most one in a connection: it ends it
     kRxStalls,          // a Send met an empty receive queue, and the stream was left unread
     kRxStallNs,         // how long
-    kRetransmits,       // TCP segments sent again; this and the next two by the driver, from the socket
+    kRetransmits,       // TCP segments sent again; this, kRttUs and kRttVarUs by the driver, from the socket
+    kRxDrops,           // of UD and UC, what was of no use: no receive, too long, another Q_Key, a stranger's
     kRttUs,
     kRttVarUs,
     kState,              // QpState, as of now

@@ -16,7 +16,9 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
       tx_(init.pd, init.qpn, memory, random, counters_, status_, stream_, sq_, reads_, receive_completions_),
       rq_(init, memory),
       reads_(init.pd, init.qpn, memory, status_),
-      rx_(init.pd, init.qpn, memory, counters_, status_, stream_, sq_, rq_, reads_, receive_completions_) {}
+      rx_(init.pd, init.qpn, memory, counters_, status_, stream_, sq_, rq_, reads_, receive_completions_) {
+    stream_.unreliable = init.unreliable;
+}
 
 // ---- posting
 // -------------------------------------------------------------------------------------------------------------
@@ -30,6 +32,7 @@ PostResult Qp::check(const SendWr& wr) const {
     if (wr.sges.size() > init_.max_send_sge || (is_inline && is_read)) return PostResult::kInvalid;
     const std::uint64_t length = total_length(wr.sges);
     if (length > kMaxMessage || (is_inline && length > init_.max_inline)) return PostResult::kInvalid;
+    if (init_.unreliable && wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kWrite) return PostResult::kInvalid;
     if (is_read && !may_read_.load(std::memory_order_relaxed)) return PostResult::kInvalid;  // RDMAP-68
     return PostResult::kOk;
 }
@@ -155,6 +158,7 @@ std::unique_ptr<Transport> Qp::leave_stream(Pass& pass, CloseReason reason) {
 
 void Qp::give_up_peer(const RxGuard&, const TxGuard&, Pass& pass) {
     if (connected_ || state() == QpState::kErr || sq_.is_empty()) return;
+    if (init_.unreliable) return sq_.lose_unsent(pass);
     status_.give_up_peer(sq_.head());
     flush_queues(pass);
     tell_last_wqe(pass);

@@ -81,7 +81,8 @@ class Qp {
     void tell_last_wqe(Pass& pass) const {
         if (init_.srq != nullptr) pass.outbox().events.push_back({AsyncEvent::kQpLastWqeReached, init_.qpn});
     }
-    // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR.
+    // A wired QP without a stream: the oldest request ends with RETRY_EXC_ERR, the QP in ERROR. An unreliable one's
+    // requests are complete.
     void give_up_peer(const RxGuard& rx, const TxGuard& tx, Pass& pass);
     // ERROR: completes what was posted since.
     void flush(const RxGuard& rx, const TxGuard& tx, Pass& pass);

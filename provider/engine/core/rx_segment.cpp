@@ -88,6 +88,7 @@ std::size_t RxSegment::header_len(std::uint8_t ddp_control, std::uint8_t rdmap_c
 void RxSegment::start(bool rtr_send) {
     rtr_send_ = rtr_send;
     first_ = last_ = true;
+    lost_ = false;
     stop_ = Stop::kNone;
     msn_ = {1, 1, 1};
     send_mo_ = read_offset_ = 0;
@@ -143,6 +144,13 @@ RxSegment::Verdict RxSegment::begin(Header header, std::uint32_t ulpdu_len) {
     return Opcode(opcode_) == Opcode::kWrite ? begin_write(fields, header) : begin_read_response(fields, header);
 }
 
+// Of an unreliable QP: the segment is read and placed nowhere. A dry run asks what may be placed.
+RxSegment::Verdict RxSegment::lose() {
+    if (dry_run_) return Verdict::kStall;
+    if (last_) counters_.add(Count::kRxDrops, 1);
+    return Verdict::kAccept;
+}
+
 RxSegment::Verdict RxSegment::begin_write(const wire::TaggedHeader& tagged, Header header) {
     if (payload_left_ == 0) {  // RFC 5041 5.2: nothing is checked
         if (tagged.stag == rnr_notice::kStag && tagged.to <= rnr_notice::kForEver && !dry_run_)
@@ -157,6 +165,7 @@ RxSegment::Verdict RxSegment::begin_write(const wire::TaggedHeader& tagged, Head
     } else if (refused_by_qp && view.error != MemoryError::kInvalidStag && view.error != MemoryError::kWrongPd) {
         view.error = MemoryError::kAccess;
     }
+    if (view.error != MemoryError::kNone && stream_.unreliable) return lose();
     if (view.error != MemoryError::kNone) return fail(write_code(view.error), AsyncEvent::kQpAccessErr, header);
     place_.target = Target::kRegion;
     place_.stag = tagged.stag;
@@ -210,8 +219,13 @@ RxSegment::Verdict RxSegment::begin_send(const wire::UntaggedHeader& untagged, H
     invalidate_stag_ = untagged.invalidate_stag;
     rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
     if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
+    if (lost_) return lose();
     if (!rq_.take()) {
         if (dry_run_) return Verdict::kStall;
+        if (stream_.unreliable) {
+            lost_ = true;
+            return lose();
+        }
         counters_.add(Count::kRxStalls, 1);
         ++stalls_;
         stop_ = Stop::kNoReceive;
@@ -220,6 +234,10 @@ RxSegment::Verdict RxSegment::begin_send(const wire::UntaggedHeader& untagged, H
     const RecvWqe& wqe = rq_.oldest();
     if (untagged.mo != send_mo_) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
     if (std::uint64_t{send_mo_} + payload_left_ > wqe.length) {
+        if (stream_.unreliable && !dry_run_) {
+            lost_ = true;
+            return lose();
+        }
         Fault fault = Fault::answered(wire::fault::kMessageTooLong, AsyncEvent::kQpFatal, header, ulpdu_len_);
         fault.recv_status = WcStatus::kLocLenErr;
         return fail(fault);
@@ -428,7 +446,11 @@ void RxSegment::end(Pass& pass) {
         default:
             if (!last_) break;
             ++msn_[wire::kSendQueue];
-            if (!rtr_) deliver_send(pass);
+            if (std::exchange(lost_, false)) {
+                send_mo_ = 0;
+            } else if (!rtr_) {
+                deliver_send(pass);
+            }
             break;
     }
 }

@@ -140,6 +140,7 @@ class RxSegment {
     // of the stream would flush it.
     enum class Stop : std::uint8_t { kNone, kNoReceive, kCompletionWaits, kFailed };
 
+    Verdict lose();
     Verdict begin_write(const wire::TaggedHeader& tagged, Header header);
     Verdict begin_read_response(const wire::TaggedHeader& tagged, Header header);
     Verdict begin_untagged(const wire::UntaggedHeader& untagged, Header header);
@@ -181,7 +182,8 @@ class RxSegment {
     std::uint32_t ulpdu_len_ = 0;
     std::uint8_t opcode_ = 0;
     bool last_ = false;
-    bool rtr_ = false;  // a Send that is the RTR
+    bool rtr_ = false;   // a Send that is the RTR
+    bool lost_ = false;  // of an unreliable QP: the Send in progress is placed nowhere
     std::uint32_t invalidate_stag_ = 0;
     std::uint32_t payload_left_ = 0;
     Place place_;

@@ -190,6 +190,15 @@ void SendQueue::hold(bool holds) {
     ring_.hold(holds);
 }
 
+void SendQueue::lose_unsent(Pass& pass) {
+    {
+        const std::lock_guard hold(posters_);
+        sent_.store(ring_.tail(), std::memory_order_release);
+        next_msn_ = 1;
+    }
+    retire(pass);
+}
+
 void SendQueue::flush(const Fault* fault, Pass& pass) {
     hold(false);
     const std::lock_guard hold(retire_);

@@ -72,6 +72,9 @@ class SendQueue {
         placed_ = ring_.head();
     }
     bool confirms() const { return confirms_; }
+    // Nobody takes it, and an unreliable QP's program is not to know: all is complete. The next Send is the first of a
+    // stream that may yet come.
+    void lose_unsent(Pass& pass);
     // The MSN of the first Send that will be posted.
     void start(std::uint32_t first_msn);
     // Completes all of them: `fault`, if there is one, names the one that failed.

@@ -26,6 +26,7 @@ struct Stream {
     StreamParameters parameters{};
     std::unique_ptr<Transport> transport;  // while there is a stream
     std::atomic<bool> fenced{false};       // Responder before the first valid FPDU (MPA-25)
+    bool unreliable = false;               // of the QP, for good: QpInit
 };
 
 }  // namespace swrnic::engine

@@ -53,7 +53,7 @@ enum class WcStatus : std::uint32_t {
 enum class WcOpcode : std::uint32_t { kSend = 0, kWrite = 1, kRead = 2, kBind = 5, kLocalInv = 6, kRecv = 128 };
 
 namespace wc_flag {  // ibv_wc_flags
-inline constexpr std::uint32_t kWithInv = 8;
+inline constexpr std::uint32_t kGrh = 1, kWithImm = 2, kWithInv = 8;
 // Ours, for the owner of foreign memory alone: he has CQs of his own.
 inline constexpr std::uint32_t kSolicited = 1U << 31;
 }  // namespace wc_flag
@@ -67,7 +67,9 @@ struct WorkCompletion {
     std::uint32_t wc_flags;
     std::uint32_t invalidated_stag;  // valid with wc_flag::kWithInv
     std::uint32_t vendor_err;  // layer << 12 | type << 8 | code of the Terminate sent or received, else 0 (VERBS-16)
+    std::uint32_t imm_data;    // network order; valid with wc_flag::kWithImm
     std::uint64_t timestamp;   // when it was made, by the CQ's clock; 0: the CQ has none
+    std::uint32_t src_qpn;     // of a datagram that has come, else 0
 };
 
 using CompletionClock = std::uint64_t (*)();
@@ -147,6 +149,7 @@ struct QpInit {
     bool sq_sig_all;
     Srq* srq = nullptr;            // borrowed; outlives the QP; null: the QP's own receive queue
     Counters* counters = nullptr;  // borrowed; outlives the QP, at most one QP's; null: the QP's own
+    bool unreliable = false;       // IBV_QPT_UC: what cannot be delivered is lost, and nobody hears of it
 };
 
 // What MPA startup agreed on (RFC 6581 names).
