@@ -52,11 +52,13 @@ int check_init_attr(const ibv_qp_init_attr& attr) {
     return 0;
 }
 
-int tell_shim(ibv_pd* pd, const Config& config, ibv_qp_init_attr& attr, ibv_qp* qp) {
+int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv_qp* qp) {
+    const Config& config = state.config();
     swrnic_create_qp_req driver{};
     driver.crc_mode = static_cast<std::uint8_t>(config.crc);
     driver.fpdu_mode = static_cast<std::uint8_t>(config.fpdu);
     driver.mpa_rev = config.mpa_rev;
+    driver.rfc7306 = state.abi_version() >= 3 ? 1 : 0;
     driver.timeout_ms = static_cast<std::uint32_t>(config.timeout.count());
     Request<ib_uverbs_create_qp, swrnic_create_qp_req> request(driver);
     Response<ib_uverbs_create_qp_resp> response;
@@ -73,7 +75,7 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     if (error) return error;
     ibv_qp_init_attr granted = attr;
     granted.cap = qp.cap;
-    error = tell_shim(pd, state.config(), granted, &qp.base.qp);
+    error = tell_shim(pd, state, granted, &qp.base.qp);
     if (error) return error;
     qp.sq_sig_all = attr.sq_sig_all != 0;
     qp.engine = &state.engine();
@@ -110,10 +112,13 @@ int check_attr(const ibv_device_attr& limits, engine::QpState now, const ibv_qp_
 
 // The kernel's rdma_cm brings the QP of an active iWARP side to INIT with access 0, before it has a connection that it
 // could ask (cma.c rdma_init_qp_attr), so 0 with a change of state says nothing, and the regions decide. 0 by itself is
-// meant.
+// meant. Nor does it know that an iWARP device may have atomics: what it grants to everybody leaves them out. A program
+// that wires its QP itself means what it says (wire()).
 unsigned access_of(const ibv_qp_attr& attr, int attr_mask) {
+    constexpr unsigned kOfRdmaCm = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     const unsigned access = attr.qp_access_flags & kQpAccess;
-    return access == 0 && (attr_mask & IBV_QP_STATE) ? kQpAccess : access;
+    const bool says_nothing = access == 0 || access == kOfRdmaCm;
+    return says_nothing && (attr_mask & IBV_QP_STATE) ? kQpAccess : access;
 }
 
 // rdma_disconnect() begins so, and may come as soon as rdma_accept() has returned: see posted().
@@ -159,6 +164,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     if (const int error = tell_shim(qp, attr, mask)) return error;
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
+    if (qp.access != 0) qp.engine->set_access(*qp.impl, qp.access);
     qp.engine->wire(*qp.impl, to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto);
     return qp.engine->modify_state(*qp.impl, engine::QpState::kRtr) ? 0 : EINVAL;
 }
@@ -197,7 +203,10 @@ int change(Qp& qp, ibv_qp_attr& attr, int mask, bool wired) {
         return EINVAL;
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr.max_rd_atomic;
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr.max_dest_rd_atomic;
-    if (mask & IBV_QP_ACCESS_FLAGS) qp.engine->set_access(*qp.impl, access_of(attr, mask));
+    if (mask & IBV_QP_ACCESS_FLAGS) {
+        qp.access = attr.qp_access_flags & kQpAccess;
+        qp.engine->set_access(*qp.impl, access_of(attr, mask));
+    }
     return wires ? wire(qp, attr, mask) : wired ? change_wired(qp, attr, mask) : tell_shim(qp, attr, mask);
 }
 

@@ -110,6 +110,7 @@ class Qp {
 
   private:
     PostResult check(const SendWr& wr) const;
+    PostResult check_other(const SendWr& wr) const;  // than is_plain()
     std::unique_ptr<Transport> leave_stream(Pass& pass, CloseReason reason);
     void flush_queues(Pass& pass);
     void raise_no_memory();
