@@ -16,10 +16,13 @@
 
 #include <linux/types.h>
 
-/* The versions that this end speaks. (Tests build ends that speak others.) */
+/*
+ * The versions that this end speaks. (Tests build ends that speak others.)
+ * 3: swrnic_create_qp_req.rfc7306, and with it SWRNIC_CONN_RFC7306.
+ */
 #ifndef SWRNIC_ABI_NEWEST
 #define SWRNIC_ABI_OLDEST 2
-#define SWRNIC_ABI_NEWEST 2
+#define SWRNIC_ABI_NEWEST 3
 #endif
 
 static inline int swrnic_abi_speaks(__u32 version)
@@ -87,10 +90,10 @@ enum swrnic_fpdu_mode {
 
 /* MPA startup parameters travel with the QP, so that neither shim needs a configuration of its own. */
 struct swrnic_create_qp_req {
-	__u8 crc_mode;	/* enum swrnic_crc_mode */
-	__u8 fpdu_mode; /* enum swrnic_fpdu_mode */
-	__u8 mpa_rev;	/* 1 or 2: the revision of our Request; a Responder answers in the Request's revision */
-	__u8 reserved0;
+	__u8 crc_mode;	  /* enum swrnic_crc_mode */
+	__u8 fpdu_mode;	  /* enum swrnic_fpdu_mode */
+	__u8 mpa_rev;	  /* 1 or 2: the revision of our Request; a Responder answers in the Request's revision */
+	__u8 rfc7306;	  /* since version 3; not 0: the provider takes it, so SWRNIC_CONN_RFC7306 may be agreed on */
 	__u32 timeout_ms; /* TCP connect plus MPA startup of an active connection; 0: the shim's default */
 	__u32 reserved[2];
 };
@@ -139,6 +142,11 @@ enum swrnic_down_type {
 #define SWRNIC_CONN_NODELAY (1u << 6)	 /* the socket has TCP_NODELAY already */
 /* With LARGE_FPDU: both ends send messages so that every segment but the first has the largest ULPDU. */
 #define SWRNIC_CONN_SHORT_FIRST (1u << 7)
+/*
+ * Both ends take Immediate Data and atomics (RFC 7306), and Immediate Data that belongs to the Send behind it (docs/EXCEPTIONS.md).
+ * Only where both providers said so.
+ */
+#define SWRNIC_CONN_RFC7306 (1u << 8)
 
 #define SWRNIC_RTR_SEND (1u << 0)  /* kind B */
 #define SWRNIC_RTR_WRITE (1u << 1) /* kind C */

@@ -38,6 +38,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr, st
 	attr->max_srq_sge = SWR_MAX_SRQ ? SWR_MAX_SGE : 0;
 	attr->max_mr = SWR_MAX_MR;
 	attr->max_mw = SWR_MAX_MW;
+	attr->atomic_cap = IB_ATOMIC_GLOB;
 	attr->device_cap_flags = IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_fast_reg_page_list_len = SWR_MAX_FAST_REG_PAGES;
 	attr->max_pd = SWR_MAX_PD;

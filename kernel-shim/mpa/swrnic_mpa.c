@@ -79,6 +79,8 @@ int swrnic_mpa_initiate(struct swrnic_mpa *m, const struct swrnic_mpa_params *pa
 		if (params->short_first)
 			flags |= MPA_FLAG_SHORT_FIRST_OFFER;
 	}
+	if (params->rfc7306)
+		flags |= MPA_FLAG_RFC7306_OFFER;
 	m->sent = flags;
 	/* RFC 6581 9.1: what we can hold and what we want; 9.2: with A every kind that we support. */
 	b.p2p = params->p2p;
@@ -174,6 +176,8 @@ int swrnic_mpa_accept(struct swrnic_mpa *m, const struct swrnic_mpa_params *para
 		if (params->short_first && m->peer.short_first)
 			flags |= MPA_FLAG_SHORT_FIRST_ANSWER;
 	}
+	if (params->rfc7306 && m->peer.rfc7306)
+		flags |= MPA_FLAG_RFC7306_ANSWER;
 	m->sent = flags;
 	compose_reply(m, flags, &b, private_data, len);
 	step(m, SWRNIC_MPA_IN_ACCEPT);
@@ -211,6 +215,8 @@ static void settle_flags(struct swrnic_mpa *m)
 		if ((m->sent & (MPA_FLAG_SHORT_FIRST_OFFER | MPA_FLAG_SHORT_FIRST_ANSWER)) && m->peer.short_first)
 			m->flags |= SWRNIC_CONN_SHORT_FIRST;
 	}
+	if (m->params.rfc7306 && m->peer.rfc7306)
+		m->flags |= SWRNIC_CONN_RFC7306;
 }
 
 /* RFC 6581 9.1, the Initiator's half. 0: its IRD cannot be raised as far as the Responder needs it. */

@@ -122,6 +122,7 @@ struct swrnic_mpa_params {
 	__u8 p2p;	     /* Initiator, revision 2: not 0 asks for peer-to-peer (A=1) */
 	__u8 rtr_kinds;	     /* SWRNIC_RTR_* that we can send (Initiator) or take (Responder); 0: all */
 	__u8 short_first;    /* not 0: SWRNIC_CONN_SHORT_FIRST is offered, or taken, where large FPDUs are */
+	__u8 rfc7306;	     /* not 0: SWRNIC_CONN_RFC7306 is offered, or taken */
 	__u16 ird;	     /* inbound Reads that we offer to hold; at most SWRNIC_MPA_MAX_DEPTH, or SWRNIC_MPA_NO_DEPTH */
 	__u16 ord;	     /* outbound Reads that we want; the same range */
 	__u16 max_ird;	     /* Initiator: how far ird may be raised to meet the Responder's ORD; below ird: not at all */
@@ -136,6 +137,7 @@ struct swrnic_mpa_peer_info {
 	__u8 markers;
 	__u8 large_fpdu;
 	__u8 short_first;
+	__u8 rfc7306;
 	__u8 p2p;
 	__u8 rtr_kinds; /* SWRNIC_RTR_*; 0 without p2p (RFC 6581 9.2) */
 	__u8 rejected;	/* Reply with R=1 */

@@ -131,6 +131,10 @@ void mpa_parse_frame(struct swrnic_mpa *m)
 	peer->markers = !!(flags & MPA_FLAG_MARKERS);
 	peer->large_fpdu = !!(flags & MPA_FLAG_LARGE_FPDU);
 	peer->short_first = !!(flags & (mpa_is_responder(m) ? MPA_FLAG_SHORT_FIRST_OFFER : MPA_FLAG_SHORT_FIRST_ANSWER));
+	if (mpa_is_responder(m))
+		peer->rfc7306 = !!(flags & MPA_FLAG_RFC7306_OFFER);
+	else
+		peer->rfc7306 = (flags & (MPA_FLAG_RFC7306_OFFER | MPA_FLAG_RFC7306_ANSWER)) == MPA_FLAG_RFC7306_ANSWER;
 	/* RFC 5044 7.1.1: R is not examined in a Request */
 	peer->rejected = !mpa_is_responder(m) && (flags & MPA_FLAG_REJECT);
 	peer->private_off = SWRNIC_MPA_HEADER_LEN;

@@ -15,6 +15,9 @@
 /* Reserved bits, ours alone. siw repeats a Request's bits in its Reply: so the answer is another bit than the offer. */
 #define MPA_FLAG_SHORT_FIRST_OFFER 0x04
 #define MPA_FLAG_SHORT_FIRST_ANSWER 0x02
+/* The answer means something only beside a 0 where the offer was: whoever repeats a Request's bits repeats that one too. */
+#define MPA_FLAG_RFC7306_OFFER 0x01
+#define MPA_FLAG_RFC7306_ANSWER 0x04
 
 #define MPA_KEY_LEN 16
 #define MPA_OFF_FLAGS 16

@@ -71,6 +71,7 @@ static inline struct swrnic_mpa_params swrnic_terms(const struct swrnic_create_q
 	else
 		terms.large_fpdu = SWRNIC_MPA_LARGE_ACCEPT;
 	terms.short_first = 1;
+	terms.rfc7306 = wish->rfc7306;
 	terms.p2p = terms.rev >= 2;
 	terms.rtr_kinds = SWRNIC_MPA_RTR_ALL;
 	terms.ird = swrnic_depth(ird);

@@ -17,6 +17,8 @@ namespace {
 // enum ib_device_cap_flags
 constexpr std::uint32_t kMemWindow = 1u << 17, kMemWindowType2B = 1u << 24;
 
+constexpr std::uint8_t kAtomicGlob = 2;  // enum ib_atomic_cap: with the processor's own
+
 ib_uverbs_query_device_resp device_attributes() {
     ib_uverbs_query_device_resp a{};
     a.node_guid = node_guid_be();
@@ -32,6 +34,7 @@ ib_uverbs_query_device_resp device_attributes() {
     a.max_cq = SWR_MAX_CQ;
     a.max_cqe = SWR_MAX_CQE;
     a.device_cap_flags = kMemWindow | kMemWindowType2B;
+    a.atomic_cap = kAtomicGlob;
     a.max_mr = SWR_MAX_MR;
     a.max_mw = SWR_MAX_MW;
     a.max_ah = kMaxAh;

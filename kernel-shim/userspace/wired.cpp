@@ -176,6 +176,7 @@ int Wired::talk_to_itself(Locked& locked, Qp& qp) {
     if (agreed.crc_wanted != 0) connected.flags |= SWRNIC_CONN_CRC;
     if (agreed.large_fpdu == SWRNIC_MPA_LARGE_OFFER)
         connected.flags |= SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_SHORT_FIRST;
+    if (agreed.rfc7306 != 0) connected.flags |= SWRNIC_CONN_RFC7306;
     connected.ird = agreed.ird;
     connected.ord = agreed.ord;
     connected.local = connected.peer = own.for_abi();

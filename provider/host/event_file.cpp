@@ -51,6 +51,7 @@ engine::Connection to_connection(const swrnic_connected& from) {
     to.markers_rx = (from.flags & SWRNIC_CONN_MARKERS_RX) != 0;
     to.large_fpdu = (from.flags & SWRNIC_CONN_LARGE_FPDU) != 0;
     to.short_first = (from.flags & SWRNIC_CONN_SHORT_FIRST) != 0;
+    to.rfc7306 = (from.flags & SWRNIC_CONN_RFC7306) != 0;
     to.same_host = (from.flags & SWRNIC_CONN_SAME_HOST) != 0;
     to.nodelay = (from.flags & SWRNIC_CONN_NODELAY) != 0;
     to.p2p = (from.flags & SWRNIC_CONN_P2P) != 0;

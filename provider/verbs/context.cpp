@@ -39,8 +39,8 @@ struct FreeContext {
 };
 using ContextPtr = std::unique_ptr<Context, FreeContext>;
 
-// GET_CONTEXT: agrees on the ABI version and returns the event file, or -1 and errno.
-int get_context(Context& context) {
+// GET_CONTEXT: agrees on the ABI version and brings the event file. False, and errno: no device.
+bool get_context(Context& context, swrnic_alloc_ucontext_resp& answer) {
     swrnic_alloc_ucontext_req driver{};
     driver.abi_version = SWRNIC_ABI_NEWEST;
     Request<ib_uverbs_get_context, swrnic_alloc_ucontext_req> request(driver);
@@ -59,9 +59,9 @@ int get_context(Context& context) {
     }
     if (error) {
         errno = error;
-        return -1;
+        return false;
     }
-    const auto answer = response.driver();
+    answer = response.driver();
     if (swrnic_abi_speaks(answer.abi_version) == 0 || answer.event_fd < 0) {
         log(LogLevel::kError,
             "the device speaks version {} of the provider interface, this library {} and newer: a newer swrnic-tools "
@@ -69,9 +69,9 @@ int get_context(Context& context) {
             answer.abi_version, SWRNIC_ABI_OLDEST);
         if (answer.event_fd >= 0) ::close(answer.event_fd);
         errno = EPROTO;
-        return -1;
+        return false;
     }
-    return answer.event_fd;
+    return true;
 }
 
 verbs_context* open_context(ibv_device* device, int cmd_fd) {
@@ -88,9 +88,9 @@ verbs_context* open_context(ibv_device* device, int cmd_fd) {
         return nullptr;
     }
     set_log_level(config.log);
-    const int event_fd = get_context(*context);
-    if (event_fd < 0) return nullptr;
-    auto state = ContextState::create(config, event_fd, device->name);
+    swrnic_alloc_ucontext_resp device_end{};
+    if (!get_context(*context, device_end)) return nullptr;
+    auto state = ContextState::create(config, device_end, device->name);
     if (!state) {
         errno = ENOMEM;
         return nullptr;

@@ -26,8 +26,9 @@ inline constexpr std::uint32_t kMaxInline = 512;  // what a QP may ask for
 // abandon_after_fork() in the child and nothing else.
 class ContextState final : public engine::Host {
   public:
-    // Takes event_fd. Null without memory.
-    static std::unique_ptr<ContextState> create(const Config& config, int event_fd, const char* device);
+    // Takes the event file. Null without memory.
+    static std::unique_ptr<ContextState> create(const Config& config, const swrnic_alloc_ucontext_resp& device_end,
+                                                const char* device);
     ~ContextState();
     ContextState(const ContextState&) = delete;
     ContextState& operator=(const ContextState&) = delete;
@@ -37,6 +38,8 @@ class ContextState final : public engine::Host {
     const Config& config() const { return config_; }
     const ibv_device_attr& limits() const { return limits_; }
     void set_limits(const ibv_device_attr& limits) { limits_ = limits; }
+    // What the device and we both speak (swrnic-abi.h).
+    std::uint32_t abi_version() const { return abi_version_; }
 
     void abandon_after_fork();
 
@@ -52,11 +55,13 @@ class ContextState final : public engine::Host {
     void descriptors_lost() override;
 
   private:
-    ContextState(const Config& config, int event_fd) : config_(config), events_(event_fd) {}
+    ContextState(const Config& config, const swrnic_alloc_ucontext_resp& device_end)
+        : config_(config), abi_version_(device_end.abi_version), events_(device_end.event_fd) {}
     std::array<int, 5> descriptors() const;  // -1: none
     void obey(const swrnic_down& record);
 
     const Config config_;
+    const std::uint32_t abi_version_;
     ibv_device_attr limits_{};
     host::EventFile events_;
     std::mutex control_;  // one drains and obeys at a time

@@ -27,9 +27,12 @@ static_assert(static_cast<int>(engine::WcStatus::kGeneralErr) == IBV_WC_GENERAL_
 static_assert(static_cast<int>(engine::WcOpcode::kSend) == IBV_WC_SEND);
 static_assert(static_cast<int>(engine::WcOpcode::kWrite) == IBV_WC_RDMA_WRITE);
 static_assert(static_cast<int>(engine::WcOpcode::kRead) == IBV_WC_RDMA_READ);
+static_assert(static_cast<int>(engine::WcOpcode::kCompSwap) == IBV_WC_COMP_SWAP);
+static_assert(static_cast<int>(engine::WcOpcode::kFetchAdd) == IBV_WC_FETCH_ADD);
 static_assert(static_cast<int>(engine::WcOpcode::kBind) == IBV_WC_BIND_MW);
 static_assert(static_cast<int>(engine::WcOpcode::kLocalInv) == IBV_WC_LOCAL_INV);
 static_assert(static_cast<int>(engine::WcOpcode::kRecv) == IBV_WC_RECV);
+static_assert(static_cast<int>(engine::WcOpcode::kRecvRdmaWithImm) == IBV_WC_RECV_RDMA_WITH_IMM);
 static_assert(engine::wc_flag::kWithInv == IBV_WC_WITH_INV && engine::wc_flag::kWithImm == IBV_WC_WITH_IMM);
 static_assert(engine::wc_flag::kGrh == IBV_WC_GRH);
 

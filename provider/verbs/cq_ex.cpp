@@ -72,10 +72,7 @@ void give_readers(ibv_cq_ex& cq) {
     cq.read_vendor_err = [](ibv_cq_ex* at) { return current(at).vendor_err; };
     cq.read_byte_len = [](ibv_cq_ex* at) { return current(at).byte_len; };
     // Shares its place with the invalidated rkey: ibv_wc_read_invalidated_rkey().
-    cq.read_imm_data = [](ibv_cq_ex* at) {
-        const bool has_imm = (current(at).wc_flags & engine::wc_flag::kWithImm) != 0;
-        return static_cast<__be32>(has_imm ? current(at).imm_data : current(at).invalidated_stag);
-    };
+    cq.read_imm_data = [](ibv_cq_ex* at) { return static_cast<__be32>(current(at).imm_data); };
     cq.read_qp_num = [](ibv_cq_ex* at) { return current(at).qpn; };
     cq.read_src_qp = [](ibv_cq_ex* at) { return current(at).src_qpn; };
     cq.read_wc_flags = [](ibv_cq_ex* at) { return static_cast<unsigned>(current(at).wc_flags); };

@@ -21,10 +21,11 @@ static_assert(static_cast<int>(engine::AsyncEvent::kSqDrained) == IBV_EVENT_SQ_D
 static_assert(static_cast<int>(engine::AsyncEvent::kSrqLimitReached) == IBV_EVENT_SRQ_LIMIT_REACHED);
 static_assert(static_cast<int>(engine::AsyncEvent::kQpLastWqeReached) == IBV_EVENT_QP_LAST_WQE_REACHED);
 
-std::unique_ptr<ContextState> ContextState::create(const Config& config, int event_fd, const char* device) {
-    std::unique_ptr<ContextState> state(new (std::nothrow) ContextState(config, event_fd));
+std::unique_ptr<ContextState> ContextState::create(const Config& config, const swrnic_alloc_ucontext_resp& device_end,
+                                                   const char* device) {
+    std::unique_ptr<ContextState> state(new (std::nothrow) ContextState(config, device_end));
     if (!state) {
-        ::close(event_fd);
+        ::close(device_end.event_fd);
         return nullptr;
     }
     state->statistics_ = host::Statistics::create(device);
@@ -37,7 +38,7 @@ std::unique_ptr<ContextState> ContextState::create(const Config& config, int eve
                                         .rnr_timeout = config.rnr_timeout,
                                         .counters = &state->statistics_->engine(),
                                         .trace = state->trace_.get()};
-    state->engine_ = engine::Engine::create(options, *state, event_fd);
+    state->engine_ = engine::Engine::create(options, *state, device_end.event_fd);
     if (!state->engine_) return nullptr;
     state->events_.keep(state->descriptors());
     return state;

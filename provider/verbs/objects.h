@@ -102,6 +102,7 @@ struct Qp {
     ibv_qp_cap cap;                 // as granted
     bool sq_sig_all;
     std::atomic<std::uint8_t> ird, ord;  // asked for by modify_qp
+    std::atomic<unsigned> access;        // the same
     ibv_qp_attr wiring;                  // of one that is wired by hand, or UD: what modify_qp set, for query_qp
     std::unique_ptr<QpEx> ex;            // with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS alone
 };
@@ -146,6 +147,8 @@ inline int to_errno(engine::PostResult result) {
         case engine::PostResult::kBadState:
         case engine::PostResult::kInvalid:
             return EINVAL;
+        case engine::PostResult::kNotAgreed:
+            return EOPNOTSUPP;
     }
     return EINVAL;
 }

@@ -11,12 +11,6 @@
 namespace swrnic::verbs {
 namespace {
 
-static_assert(static_cast<int>(engine::WrOpcode::kWrite) == IBV_WR_RDMA_WRITE);
-static_assert(static_cast<int>(engine::WrOpcode::kSend) == IBV_WR_SEND);
-static_assert(static_cast<int>(engine::WrOpcode::kRead) == IBV_WR_RDMA_READ);
-static_assert(static_cast<int>(engine::WrOpcode::kLocalInv) == IBV_WR_LOCAL_INV);
-static_assert(static_cast<int>(engine::WrOpcode::kBind) == IBV_WR_BIND_MW);
-static_assert(static_cast<int>(engine::WrOpcode::kSendInv) == IBV_WR_SEND_WITH_INV);
 static_assert(engine::send_flag::kFence == IBV_SEND_FENCE && engine::send_flag::kSignaled == IBV_SEND_SIGNALED);
 static_assert(engine::send_flag::kSolicited == IBV_SEND_SOLICITED && engine::send_flag::kInline == IBV_SEND_INLINE);
 
@@ -87,15 +81,32 @@ int post_one(Qp& qp, const ibv_send_wr& wr) {
     switch (wr.opcode) {
         case IBV_WR_SEND:
             break;
+        case IBV_WR_SEND_WITH_IMM:
+            send.opcode = engine::WrOpcode::kSendImm;
+            send.imm_data = wr.imm_data;
+            break;
         case IBV_WR_SEND_WITH_INV:
             send.opcode = engine::WrOpcode::kSendInv;
             send.invalidate_stag = wr.invalidate_rkey;
             break;
+        case IBV_WR_RDMA_WRITE_WITH_IMM:
+            send.imm_data = wr.imm_data;
+            [[fallthrough]];
         case IBV_WR_RDMA_WRITE:
         case IBV_WR_RDMA_READ:
-            send.opcode = wr.opcode == IBV_WR_RDMA_READ ? engine::WrOpcode::kRead : engine::WrOpcode::kWrite;
+            send.opcode = wr.opcode == IBV_WR_RDMA_READ    ? engine::WrOpcode::kRead
+                          : wr.opcode == IBV_WR_RDMA_WRITE ? engine::WrOpcode::kWrite
+                                                           : engine::WrOpcode::kWriteImm;
             send.remote_addr = wr.wr.rdma.remote_addr;
             send.rkey = wr.wr.rdma.rkey;
+            break;
+        case IBV_WR_ATOMIC_CMP_AND_SWP:
+        case IBV_WR_ATOMIC_FETCH_AND_ADD:
+            send.opcode =
+                wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? engine::WrOpcode::kCmpSwap : engine::WrOpcode::kFetchAdd;
+            send.remote_addr = wr.wr.atomic.remote_addr;
+            send.rkey = wr.wr.atomic.rkey;
+            send.atomic = {.compare_add = wr.wr.atomic.compare_add, .swap = wr.wr.atomic.swap};
             break;
         default:
             return EINVAL;  // no iWARP equivalent (VERBS-2)
@@ -124,8 +135,8 @@ int post_list(Queue& queue, Wr* wr, Wr** bad_wr) {
         const int error = post_one(queue, *wr);
         if (error) {
             *bad_wr = wr;
-            if (error == EINVAL) [[unlikely]]
-                tell_of(queue, *wr);
+            if (error != ENOMEM) [[unlikely]]
+                tell_of(queue, *wr, error);
             return error;
         }
     }

@@ -58,11 +58,13 @@ int check_init_attr(const ibv_qp_init_attr& attr) {
     return 0;
 }
 
-int tell_shim(ibv_pd* pd, const Config& config, ibv_qp_init_attr& attr, ibv_qp* qp) {
+int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv_qp* qp) {
+    const Config& config = state.config();
     swrnic_create_qp_req driver{};
     driver.crc_mode = static_cast<std::uint8_t>(config.crc);
     driver.fpdu_mode = static_cast<std::uint8_t>(config.fpdu);
     driver.mpa_rev = config.mpa_rev;
+    driver.rfc7306 = state.abi_version() >= 3 ? 1 : 0;
     driver.timeout_ms = static_cast<std::uint32_t>(config.timeout.count());
     Request<ib_uverbs_create_qp, swrnic_create_qp_req> request(driver);
     Response<ib_uverbs_create_qp_resp> response;
@@ -82,7 +84,7 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     const bool is_ud = attr.qp_type == IBV_QPT_UD;
     // The socket of a UD QP comes behind the command, and is to find the QP.
     auto held = is_ud ? state.hold_control() : std::unique_lock<std::mutex>();
-    error = tell_shim(pd, state.config(), granted, &qp.base.qp);
+    error = tell_shim(pd, state, granted, &qp.base.qp);
     if (error) return error;
     qp.sq_sig_all = attr.sq_sig_all != 0;
     qp.engine = &state.engine();
@@ -127,10 +129,13 @@ int check_attr(const ibv_device_attr& limits, engine::QpState now, const ibv_qp_
 
 // The kernel's rdma_cm brings the QP of an active iWARP side to INIT with access 0, before it has a connection that it
 // could ask (cma.c rdma_init_qp_attr), so 0 with a change of state says nothing, and the regions decide. 0 by itself is
-// meant.
+// meant. Nor does it know that an iWARP device may have atomics: what it grants to everybody leaves them out. A program
+// that wires its QP itself means what it says (wire()).
 unsigned access_of(const ibv_qp_attr& attr, int attr_mask) {
+    constexpr unsigned kOfRdmaCm = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     const unsigned access = attr.qp_access_flags & kQpAccess;
-    return access == 0 && (attr_mask & IBV_QP_STATE) ? kQpAccess : access;
+    const bool says_nothing = access == 0 || access == kOfRdmaCm;
+    return says_nothing && (attr_mask & IBV_QP_STATE) ? kQpAccess : access;
 }
 
 // rdma_disconnect() begins so, and may come as soon as rdma_accept() has returned: see posted().
@@ -191,6 +196,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
     note_rnr(qp, attr, mask);
+    if (qp.access != 0) qp.engine->set_access(*qp.impl, qp.access);
     const bool is_uc = qp.base.qp.qp_type == IBV_QPT_UC;
     const bool asks = to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto;
     qp.engine->wire(*qp.impl, asks && !is_uc);
@@ -241,7 +247,10 @@ int change(Qp& qp, ibv_qp_attr& attr, int mask, bool wired) {
         return EINVAL;
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr.max_rd_atomic;
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr.max_dest_rd_atomic;
-    if (mask & IBV_QP_ACCESS_FLAGS) qp.engine->set_access(*qp.impl, access_of(attr, mask));
+    if (mask & IBV_QP_ACCESS_FLAGS) {
+        qp.access = attr.qp_access_flags & kQpAccess;
+        qp.engine->set_access(*qp.impl, access_of(attr, mask));
+    }
     return wires ? wire(qp, attr, mask) : wired ? change_wired(qp, attr, mask) : tell_shim(qp, attr, mask);
 }
 

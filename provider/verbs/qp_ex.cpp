@@ -16,7 +16,9 @@ namespace swrnic::verbs {
 namespace {
 
 constexpr std::uint64_t kSendOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
-                                   IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+                                   IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
+                                   IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                   IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 constexpr std::uint64_t kDatagramOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
 Qp& from(ibv_qp_ex* qp) {
@@ -61,6 +63,26 @@ void begin(ibv_qp_ex* qp, engine::WrOpcode opcode, std::uint32_t stag, std::uint
         wr.invalidate_stag = stag;
     else
         wr.rkey = stag;
+    add(qp, wr);
+}
+
+void begin_imm(ibv_qp_ex* qp, engine::WrOpcode opcode, std::uint32_t stag, std::uint64_t remote_addr,
+               __be32 imm_data) noexcept {
+    engine::SendWr wr{};
+    wr.opcode = opcode;
+    wr.remote_addr = remote_addr;
+    wr.rkey = stag;
+    wr.imm_data = imm_data;
+    add(qp, wr);
+}
+
+void begin_atomic(ibv_qp_ex* qp, engine::WrOpcode opcode, std::uint32_t stag, std::uint64_t remote_addr,
+                  engine::AtomicWr operands) noexcept {
+    engine::SendWr wr{};
+    wr.opcode = opcode;
+    wr.remote_addr = remote_addr;
+    wr.rkey = stag;
+    wr.atomic = operands;
     add(qp, wr);
 }
 
@@ -160,6 +182,8 @@ int complete(ibv_qp_ex* qp_ex) {
              "ibv_wr_complete refused (EINVAL): a request of {} has more elements or inline octets than its QP takes, "
              "or the QP is not connected yet",
              qp.ex->requests.size());
+    if (error == EOPNOTSUPP) [[unlikely]]
+        tell_not_agreed("ibv_wr_complete");
     qp.ex->mutex.unlock();
     return error;
 }
@@ -200,6 +224,17 @@ void give_functions(ibv_qp_ex& qp) {
     };
     qp.wr_rdma_read = [](ibv_qp_ex* to, std::uint32_t rkey, std::uint64_t addr) {
         begin(to, engine::WrOpcode::kRead, rkey, addr);
+    };
+    qp.wr_send_imm = [](ibv_qp_ex* to, __be32 imm_data) { begin_imm(to, engine::WrOpcode::kSendImm, 0, 0, imm_data); };
+    qp.wr_rdma_write_imm = [](ibv_qp_ex* to, std::uint32_t rkey, std::uint64_t addr, __be32 imm_data) {
+        begin_imm(to, engine::WrOpcode::kWriteImm, rkey, addr, imm_data);
+    };
+    qp.wr_atomic_cmp_swp = [](ibv_qp_ex* to, std::uint32_t rkey, std::uint64_t addr, std::uint64_t compare,
+                              std::uint64_t swap) {
+        begin_atomic(to, engine::WrOpcode::kCmpSwap, rkey, addr, {.compare_add = compare, .swap = swap});
+    };
+    qp.wr_atomic_fetch_add = [](ibv_qp_ex* to, std::uint32_t rkey, std::uint64_t addr, std::uint64_t add) {
+        begin_atomic(to, engine::WrOpcode::kFetchAdd, rkey, addr, {.compare_add = add, .swap = 0});
     };
     qp.wr_set_sge = [](ibv_qp_ex* to, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
         const ibv_sge sge{.addr = addr, .length = length, .lkey = lkey};

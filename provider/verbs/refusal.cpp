@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "refusal.h"
 
+#include <cerrno>
 #include <cstdint>
 
 #include "context.h"
 
 namespace swrnic::verbs {
 namespace {
-
-const char* name_of(ibv_wr_opcode opcode) {
-    switch (opcode) {
-        case IBV_WR_SEND_WITH_IMM:
-            return "a Send with immediate data";
-        case IBV_WR_RDMA_WRITE_WITH_IMM:
-            return "a Write with immediate data";
-        case IBV_WR_ATOMIC_CMP_AND_SWP:
-        case IBV_WR_ATOMIC_FETCH_AND_ADD:
-            return "an atomic operation";
-        default:
-            return "this opcode";
-    }
-}
 
 bool is_offered(ibv_wr_opcode opcode) {
     switch (opcode) {
@@ -30,6 +17,10 @@ bool is_offered(ibv_wr_opcode opcode) {
         case IBV_WR_RDMA_READ:
         case IBV_WR_LOCAL_INV:
         case IBV_WR_BIND_MW:
+        case IBV_WR_SEND_WITH_IMM:
+        case IBV_WR_RDMA_WRITE_WITH_IMM:
+        case IBV_WR_ATOMIC_CMP_AND_SWP:
+        case IBV_WR_ATOMIC_FETCH_AND_ADD:
             return true;
         default:
             return false;
@@ -56,7 +47,16 @@ void tell_of_receive(int elements, std::uint32_t most) {
 
 }  // namespace
 
-void tell_of(const Qp& qp, const ibv_send_wr& wr) noexcept {
+void tell_not_agreed(const char* call) noexcept {
+    tell(
+        Refusal::kNotAgreed,
+        "{} refused (EOPNOTSUPP): immediate data and atomics need swrnic of this version or newer at both ends; send a "
+        "Write and a Send instead, or configure the program so",
+        call);
+}
+
+void tell_of(const Qp& qp, const ibv_send_wr& wr, int error) noexcept {
+    if (error == EOPNOTSUPP) return tell_not_agreed("ibv_post_send");
     if (qp.datagrams != nullptr) {
         tell(Refusal::kOtherPost,
              "ibv_post_send refused (EINVAL): a UD QP in RTS sends up to 4096 octets, with or without immediate data, "
@@ -67,10 +67,7 @@ void tell_of(const Qp& qp, const ibv_send_wr& wr) noexcept {
     }
     const auto opcode = static_cast<int>(wr.opcode);
     if (!is_offered(wr.opcode)) {
-        tell(Refusal::kOpcode,
-             "ibv_post_send refused (EINVAL): {} (opcode {}) is not offered; send a Write and a Send instead, or "
-             "configure the program so",
-             name_of(wr.opcode), opcode);
+        tell(Refusal::kOpcode, "ibv_post_send refused (EINVAL): opcode {} is not offered", opcode);
     } else if ((wr.send_flags & ~kSendFlags) != 0) {
         tell(Refusal::kFlags, "ibv_post_send refused (EINVAL): send_flags {:#x} has bits that are not offered",
              wr.send_flags);
@@ -96,11 +93,11 @@ void tell_of(const Qp& qp, const ibv_send_wr& wr) noexcept {
     }
 }
 
-void tell_of(const Qp& qp, const ibv_recv_wr& wr) noexcept {
+void tell_of(const Qp& qp, const ibv_recv_wr& wr, int) noexcept {
     tell_of_receive(wr.num_sge, qp.cap.max_recv_sge);
 }
 
-void tell_of(const Srq& srq, const ibv_recv_wr& wr) noexcept {
+void tell_of(const Srq& srq, const ibv_recv_wr& wr, int) noexcept {
     tell_of_receive(wr.num_sge, srq.max_sge);
 }
 

@@ -20,6 +20,7 @@ enum class Refusal : unsigned {
     kInline,
     kNotConnected,
     kOtherPost,
+    kNotAgreed,
     kQpType,
     kQpSize,
     kSrqSize,
@@ -40,9 +41,12 @@ void tell(Refusal kind, fmt::format_string<Args...> format, Args&&... args) noex
     log(first ? LogLevel::kWarn : LogLevel::kInfo, format, std::forward<Args>(args)...);
 }
 
-// Posts that were refused with EINVAL. A full queue is no fault, and programs reckon with it.
-void tell_of(const Qp& qp, const ibv_send_wr& wr) noexcept;
-void tell_of(const Qp& qp, const ibv_recv_wr& wr) noexcept;
-void tell_of(const Srq& srq, const ibv_recv_wr& wr) noexcept;
+// Immediate data or an atomic, refused with EOPNOTSUPP.
+void tell_not_agreed(const char* call) noexcept;
+
+// Posts that were refused. A full queue is no fault, and programs reckon with it.
+void tell_of(const Qp& qp, const ibv_send_wr& wr, int error) noexcept;
+void tell_of(const Qp& qp, const ibv_recv_wr& wr, int error) noexcept;
+void tell_of(const Srq& srq, const ibv_recv_wr& wr, int error) noexcept;
 
 }  // namespace swrnic::verbs

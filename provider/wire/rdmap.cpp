@@ -23,4 +23,11 @@ std::string_view opcode_name(std::uint8_t control) {
     return kNames[control & kOpcodeMask];
 }
 
+std::uint64_t AtomicRequest::result(std::uint64_t original) const {
+    if (opcode == AtomicOpcode::kCmpSwap)
+        return ((original ^ compare) & compare_mask) == 0 ? (original & ~mask) | (data & mask) : original;
+    // Without the top bit of each field no carry leaves it; that bit's sum has no carry to give.
+    return ((original & ~mask) + (data & ~mask)) ^ ((original ^ data) & mask);
+}
+
 }  // namespace swrnic::wire

@@ -64,6 +64,14 @@ inline constexpr TerminateCode kReadBounds{0, 1, 1};
 inline constexpr TerminateCode kReadAccess{0, 1, 2};
 inline constexpr TerminateCode kReadNotAssociated{0, 1, 3};
 inline constexpr TerminateCode kReadWrap{0, 1, 4};
+// Immediate Data and atomics (RFC 7306); the STag of an atomic is as a Read Request's
+inline constexpr TerminateCode kImmediateLength{0, 2, 255};
+inline constexpr TerminateCode kImmediateWithoutSend{0, 2, 6};  // what follows cannot carry it
+inline constexpr TerminateCode kAtomicLength{0, 2, 255};
+inline constexpr TerminateCode kAtomicOpcode{0, 2, 6};
+inline constexpr TerminateCode kAtomicMisaligned{0, 2, 7};
+inline constexpr TerminateCode kUnexpectedAtomicResponse{1, 2, 2};
+inline constexpr TerminateCode kUnknownAtomicId{0, 2, 255};
 // Send with Invalidate
 inline constexpr TerminateCode kInvalidateForeign{0, 1, 9};  // other protection domain or stream
 inline constexpr TerminateCode kInvalidateImpossible{0, 2,

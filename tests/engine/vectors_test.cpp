@@ -2,7 +2,9 @@
 // Every DDP segment and sequence on record against a real Qp, in each framing and cut.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
+#include <variant>
 
 #include "engine/support.h"
 #include "wire/terminate.h"
@@ -29,25 +31,9 @@ struct Exception {
     std::vector<std::string> effects;
     const char* reason;
 };
-const Exception kNo7306{0, "0/2/6", {}, "RFC 7306 is not supported: unexpected opcode"};
 const std::map<std::string, Exception> kExceptions{
-    {"DDP-I-001", kNo7306},
-    {"DDP-I-002", kNo7306},
-    {"DDP-A-001", kNo7306},
-    {"DDP-A-002", kNo7306},
-    {"DDP-A-003", kNo7306},
-    {"DDP-A-004", kNo7306},
-    {"RDMAP-E-033", kNo7306},
-    {"RDMAP-E-034", kNo7306},
-    {"RDMAP-E-035", kNo7306},
-    {"RDMAP-E-038", kNo7306},
-    {"RDMAP-E-039", kNo7306},
-    {"RDMAP-E-040", kNo7306},
-    {"RDMAP-E-041", kNo7306},
-    {"RDMAP-E-042", kNo7306},
-    {"RDMAP-E-043", kNo7306},
-    {"SEQ-010", {2, "0/2/6", {}, "RFC 7306 is not supported"}},
-    {"SEQ-011", {1, "0/2/6", {}, "RFC 7306 is not supported"}},
+    {"RDMAP-E-007", {0, "accept", {"complete-receive-imm"}, "RFC 7306 is always supported"}},
+    {"RDMAP-E-046", {0, "0/2/6", {}, "RFC 7306 is always supported, so queue 3 exists"}},
     {"DDP-E-005", {0, "accept", {"place-tagged"}, "no region is bound to a stream: the protection domain decides"}},
     {"RDMAP-E-019", {0, "accept", {"respond-read:16"}, "no region is bound to a stream"}},
     {"RDMAP-E-027",
@@ -149,6 +135,7 @@ class Trial {
         parameters.crc = mode().crc;
         parameters.markers_rx = parameters.markers_tx = mode().markers;
         parameters.ird = static_cast<std::uint16_t>(number(context.at("ird")));
+        parameters.rfc7306 = true;
         ASSERT_TRUE(rig_.start(parameters));
         post_reads(context);
         // as it was before anything came in
@@ -169,12 +156,20 @@ class Trial {
             ASSERT_EQ(rig_.qp->post_send({900, WrOpcode::kRead, send_flag::kSignaled, {&sge, 1}, 0x1000, 0x2000, 0}),
                       PostResult::kOk);
         }
+        for (const auto& id : context.at("atomics_outstanding")) {
+            result_stag_ = rig_.region(result_, access::kLocalWrite);
+            const Sge sge{reinterpret_cast<std::uintptr_t>(result_.data()), 8, result_stag_};
+            rig_.random.wish(static_cast<std::uint32_t>(number(id)));
+            ASSERT_EQ(
+                rig_.qp->post_send({901, WrOpcode::kFetchAdd, send_flag::kSignaled, {&sge, 1}, 0x1000, 0x2000, 0}),
+                PostResult::kOk);
+        }
         rig_.transmit();
         outbound_before_ = ulpdus_of(rig_.script.outbound, mode().markers, mode().crc).size();
     }
 
     void set_counters(const nlohmann::json& context) {
-        for (const std::uint32_t qn : {0u, 1u, 2u})
+        for (const std::uint32_t qn : {0u, 1u, 2u, 3u})
             CoreTestAccess::next_msn(rig_.qp->rx(), qn) =
                 static_cast<std::uint32_t>(number(context.at("next_msn").at(std::to_string(qn))));
         // The slots that are taken, by Requests that bring the MSN to where the vector wants it.
@@ -234,6 +229,19 @@ class Trial {
                           region.expected.begin() + static_cast<std::ptrdiff_t>(fields.to - region.base));
     }
 
+    // What an atomic does to its target.
+    void change(const wire::AtomicRequest& request) {
+        for (Region& region : regions_) {
+            if (region.stag != request.stag) continue;
+            std::byte* const at = region.expected.data() + (request.to - region.base);
+            std::uint64_t value = 0;
+            std::memcpy(&value, at, sizeof value);
+            originals_.push_back(value);
+            value = request.result(value);
+            std::memcpy(at, &value, sizeof value);
+        }
+    }
+
     void accept(const Bytes& segment, const std::vector<std::string>& effects) {
         rig_.recv_cq.arm(true);
         rig_.outbox.notify.clear();
@@ -246,6 +254,7 @@ class Trial {
             const std::string argument = effect.find(':') != effect.npos ? effect.substr(effect.find(':') + 1) : "";
             if (effect.starts_with("place-")) {
                 place(segment);
+                if (tagged(segment)) written_ = static_cast<std::uint32_t>(segment.size() - wire::kTaggedHeaderLen);
             } else if (effect.starts_with("complete-receive:")) {
                 ASSERT_EQ(receives.size(), 1u);
                 EXPECT_EQ(receives[0].status, WcStatus::kSuccess);
@@ -260,6 +269,31 @@ class Trial {
                 EXPECT_EQ(receives[0].wc_flags, wc_flag::kWithInv);
                 EXPECT_EQ(receives[0].invalidated_stag, stag);
                 EXPECT_EQ(rig_.memory.invalidate_remote(Rig::kPd, stag), MemoryError::kInvalidStag);
+            } else if (effect == "complete-receive-imm") {
+                ASSERT_EQ(receives.size(), 1u);
+                EXPECT_EQ(receives[0].status, WcStatus::kSuccess);
+                EXPECT_EQ(receives[0].opcode, WcOpcode::kRecvRdmaWithImm);
+                EXPECT_EQ(receives[0].wr_id, next_receive_);
+                EXPECT_EQ(receives[0].byte_len, written_);
+                EXPECT_EQ(receives[0].wc_flags, wc_flag::kWithImm);
+                EXPECT_EQ(std::memcmp(&receives[0].imm_data, segment.data() + wire::kUntaggedHeaderLen, 4), 0);
+                ++next_receive_, ++completed_receives;
+            } else if (effect == "respond-atomic") {
+                const std::uint32_t waiting = rig_.qp->reads().irq.size();
+                ASSERT_EQ(waiting, ++responses_due_);
+                const wire::AtomicRequest& got = rig_.qp->reads().irq.peek(waiting - 1).atomic;
+                EXPECT_EQ(got, wire::AtomicRequest::parse(segment.data() + wire::kUntaggedHeaderLen));
+                requests_.push_back(got);
+            } else if (effect == "complete-atomic") {
+                ASSERT_EQ(sends.size(), 1u);
+                EXPECT_EQ(sends[0].status, WcStatus::kSuccess);
+                EXPECT_EQ(sends[0].opcode, WcOpcode::kFetchAdd);
+                EXPECT_EQ(sends[0].wr_id, 901u);
+                EXPECT_EQ(sends[0].byte_len, 8u);
+                std::uint64_t result = 0;
+                std::memcpy(&result, result_.data(), sizeof result);
+                EXPECT_EQ(result, wire::AtomicResponse::parse(segment.data() + wire::kUntaggedHeaderLen).original);
+                ++completed_reads;
             } else if (effect == "complete-read") {
                 ASSERT_EQ(sends.size(), 1u);
                 EXPECT_EQ(sends[0].status, WcStatus::kSuccess);
@@ -293,8 +327,10 @@ class Trial {
         if (is_invalidate(code) || (code.layer == 0 && code.type == 1)) return AsyncEvent::kQpAccessErr;
         if (code.layer == 1 && code.type == 1 && code.code != 4)
             return opcode == 2 ? AsyncEvent::kQpFatal : AsyncEvent::kQpAccessErr;
+        if (opcode == 11 && code == wire::fault::kUnknownAtomicId) return AsyncEvent::kQpFatal;
         const bool buffer = code.layer == 1 && code.type == 2 && (code.code == 2 || code.code == 5);
-        return buffer && opcode != 1 ? AsyncEvent::kQpFatal : AsyncEvent::kQpReqErr;
+        const bool send = opcode >= 3 && opcode <= 6;
+        return buffer && send ? AsyncEvent::kQpFatal : AsyncEvent::kQpReqErr;
     }
 
     void terminate(const Bytes& segment, const std::string& expected, const std::string& octets) {
@@ -348,7 +384,8 @@ class Trial {
             EXPECT_EQ(receives[i].status, i == 0 ? first : WcStatus::kWrFlushErr);
         }
         const auto sends = rig_.poll(rig_.send_cq);
-        const bool read = !vector().context.at("reads_outstanding").empty();
+        const bool read =
+            !vector().context.at("reads_outstanding").empty() || !vector().context.at("atomics_outstanding").empty();
         ASSERT_EQ(sends.size(), read ? 1u : 0u);
         if (read) {
             EXPECT_EQ(sends[0].status, WcStatus::kBadRespErr);
@@ -359,8 +396,24 @@ class Trial {
         rig_.transmit();
         auto out = ulpdus_of(rig_.script.outbound, mode().markers, mode().crc);
         out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(outbound_before_));
-        std::size_t at = 0;
-        for (const wire::ReadRequest& request : requests_) {
+        std::size_t at = 0, atomics = 0;
+        for (const auto& any : requests_) {
+            if (const auto* atomic = std::get_if<wire::AtomicRequest>(&any)) {
+                change(*atomic);
+                ASSERT_LT(at, out.size());
+                Bytes expected(wire::kAtomicResponseSegmentLen);
+                wire::UntaggedHeader{true,
+                                     wire::rdmap_control(wire::Opcode::kAtomicResponse),
+                                     0,
+                                     3,
+                                     static_cast<std::uint32_t>(++atomics),
+                                     0}
+                    .emit(expected.data());
+                wire::AtomicResponse{atomic->id, originals_.back()}.emit(expected.data() + wire::kUntaggedHeaderLen);
+                EXPECT_EQ(golden::to_hex(out[at++]), golden::to_hex(expected));
+                continue;
+            }
+            const wire::ReadRequest& request = std::get<wire::ReadRequest>(any);
             Bytes got;
             bool last = false;
             while (!last) {
@@ -381,6 +434,7 @@ class Trial {
             }
         }
         EXPECT_EQ(at, out.size());
+        expect_memory();
     }
 
     // What is exceptional must differ from the main result, and nothing else may.
@@ -418,7 +472,10 @@ class Trial {
     const Mode& mode_;
     Rig rig_;
     std::vector<Region> regions_, receives_;
-    std::vector<wire::ReadRequest> requests_;
+    std::vector<std::variant<wire::ReadRequest, wire::AtomicRequest>> requests_;
+    std::vector<std::uint64_t> originals_;
+    std::vector<std::byte> result_ = std::vector<std::byte>(8);
+    std::uint32_t result_stag_ = 0, written_ = 0;
     std::uint64_t sink_to_ = 0;
     std::size_t outbound_before_ = 0, next_receive_ = 0, received_ = 0;
     std::uint32_t responses_due_ = 0;

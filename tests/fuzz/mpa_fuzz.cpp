@@ -31,6 +31,7 @@ swrnic_mpa_params params_of(std::span<const std::uint8_t, kConfig> c) {
     p.rtr_kinds = c[1] & SWRNIC_MPA_RTR_ALL;
     p.large_fpdu = static_cast<__u8>((c[1] >> 3 & 3) % 3);
     p.short_first = c[1] & 32;
+    p.rfc7306 = c[1] & 64;
     p.ird = static_cast<__u16>((c[2] << 8 | c[3]) & SWRNIC_MPA_NO_DEPTH);
     p.ord = static_cast<__u16>((c[4] << 8 | c[5]) & SWRNIC_MPA_NO_DEPTH);
     p.max_ird = c[6];
@@ -78,6 +79,7 @@ void check_connected(const swrnic_mpa* m, const swrnic_mpa_params& p) {
     require(c.ird <= SWRNIC_MPA_NO_DEPTH && c.ord <= SWRNIC_MPA_NO_DEPTH);
     if (c.flags & SWRNIC_CONN_SHORT_FIRST)
         require(peer.short_first && p.short_first && (c.flags & SWRNIC_CONN_LARGE_FPDU));
+    if (c.flags & SWRNIC_CONN_RFC7306) require(peer.rfc7306 && p.rfc7306);
     if (c.flags & SWRNIC_CONN_LARGE_FPDU) require(peer.large_fpdu && p.large_fpdu != SWRNIC_MPA_LARGE_NEVER);
     // RFC 6581 9.1: no end asks for more than the other one holds
     if (peer.enhanced && peer.ird != SWRNIC_MPA_NO_DEPTH && p.ord != SWRNIC_MPA_NO_DEPTH) require(c.ord <= peer.ird);

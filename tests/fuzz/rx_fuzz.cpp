@@ -32,12 +32,13 @@ class Target {
         parameters_.large_fpdu = (settings & 16) != 0;
         parameters_.p2p = (settings & 32) != 0;
         parameters_.short_first = parameters_.large_fpdu && (settings & 64) != 0;
+        parameters_.rfc7306 = (settings & 128) != 0;
         parameters_.rtr = engine::rtr::kWrite;
         for (std::size_t i = 0; i < arena_.size(); ++i)
             arena_[i] = pattern(i);
         static constexpr std::array<std::uint32_t, kRegions> kRights = {
-            access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead, access::kRemoteRead, 0,
-            access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead, access::kLocalWrite, access::kLocalWrite};
+            engine::test::kAllRights, access::kRemoteRead, 0,
+            engine::test::kAllRights, access::kLocalWrite, access::kLocalWrite};
         for (std::size_t i = 0; i < kRegions; ++i)
             stags_[i] = rig_.memory.add(i == kForeign ? 99 : engine::test::Rig::kPd, &arena_[place(i)], kPart, to(i),
                                         kRights[i]);
@@ -187,11 +188,17 @@ class Target {
     }
     void post_send() {
         const std::uint8_t kind = input_.u8();
-        const engine::Sge local = sge(kSink, input_.u16() % (kPart + 1));
+        engine::Sge local = sge(kSink, input_.u16() % (kPart + 1));
         engine::SendWr wr{};
         wr.opcode = kind % 3 == 0   ? engine::WrOpcode::kSend
                     : kind % 3 == 1 ? engine::WrOpcode::kWrite
                                     : engine::WrOpcode::kRead;
+        if ((kind & 0x20) != 0) {
+            wr.opcode = kind % 3 == 0   ? engine::WrOpcode::kSendImm
+                        : kind % 3 == 1 ? engine::WrOpcode::kWriteImm
+                                        : engine::WrOpcode::kFetchAdd;
+            if (kind % 3 == 2) local.length = 8;
+        }
         wr.flags = engine::send_flag::kSignaled | (kind & 0x10 ? engine::send_flag::kFence : 0u);
         wr.sges = {&local, 1};
         wr.rkey = 0x1234;

@@ -73,6 +73,8 @@ void expect_flags_agree(const Pair& p, const swrnic_connected& i, const swrnic_c
     EXPECT_TRUE(both(SWRNIC_CONN_SHORT_FIRST));
     EXPECT_EQ((i.flags & SWRNIC_CONN_SHORT_FIRST) != 0,
               (i.flags & SWRNIC_CONN_LARGE_FPDU) && p.pi.short_first && p.pr.short_first);
+    EXPECT_TRUE(both(SWRNIC_CONN_RFC7306));
+    EXPECT_EQ((i.flags & SWRNIC_CONN_RFC7306) != 0, p.pi.rfc7306 && p.pr.rfc7306);
     EXPECT_EQ((i.flags & SWRNIC_CONN_CRC) != 0, p.pi.crc_wanted || p.pr.crc_wanted);
     EXPECT_EQ((i.flags & SWRNIC_CONN_LARGE_FPDU) != 0,
               p.pi.large_fpdu == SWRNIC_MPA_LARGE_OFFER && p.pr.large_fpdu != SWRNIC_MPA_LARGE_NEVER);
@@ -122,7 +124,7 @@ void expect_agreement(const swrnic_mpa_params& pi, const swrnic_mpa_params& pr) 
 }
 
 TEST(MpaPair, AgreesOnEveryFlag) {
-    for (unsigned bits = 0; bits < 256; ++bits) {
+    for (unsigned bits = 0; bits < 1024; ++bits) {
         for (std::uint8_t li = 0; li <= SWRNIC_MPA_LARGE_OFFER; ++li) {
             for (std::uint8_t lr = 0; lr <= SWRNIC_MPA_LARGE_OFFER; ++lr) {
                 swrnic_mpa_params i = default_params(), r = default_params();
@@ -134,6 +136,8 @@ TEST(MpaPair, AgreesOnEveryFlag) {
                 r.markers_wanted = bits & 32 ? 1 : 0;
                 i.short_first = bits & 64 ? 1 : 0;
                 r.short_first = bits & 128 ? 1 : 0;
+                i.rfc7306 = bits & 256 ? 1 : 0;
+                r.rfc7306 = bits & 512 ? 1 : 0;
                 i.large_fpdu = li;
                 r.large_fpdu = lr;
                 SCOPED_TRACE("bits " + std::to_string(bits) + " large " + std::to_string(li) + std::to_string(lr));
@@ -148,14 +152,15 @@ TEST(MpaPair, AgreesOnEveryFlag) {
 TEST(MpaPair, AnEchoOfTheRequestAgreesOnNothingNew) {
     swrnic_mpa_params params = default_params();
     params.large_fpdu = SWRNIC_MPA_LARGE_OFFER;
-    params.short_first = 1;
+    params.short_first = params.rfc7306 = 1;
     End initiator = End::initiator(params);
     Bytes reply = initiator.send();
     const Bytes key = octets("MPA ID Rep Frame");
     std::copy(key.begin(), key.end(), reply.begin());
     initiator.feed(reply);
     ASSERT_EQ(initiator.event(), SWRNIC_MPA_EV_ESTABLISHED);
-    EXPECT_EQ(initiator.connected().flags & (SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_SHORT_FIRST), SWRNIC_CONN_LARGE_FPDU);
+    EXPECT_EQ(initiator.connected().flags & (SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_SHORT_FIRST | SWRNIC_CONN_RFC7306),
+              SWRNIC_CONN_LARGE_FPDU);
 }
 
 TEST(MpaPair, AgreesOnEveryPairOfRtrKinds) {

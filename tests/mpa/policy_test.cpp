@@ -54,6 +54,13 @@ TEST(Policy, DepthsAreThoseOfTheProgramUpToTheDevices) {
     EXPECT_EQ(swrnic_shown_depth(0x3fff), SWR_MAX_READS);
 }
 
+TEST(Policy, Rfc7306IsOfferedIfTheProviderTakesIt) {
+    swrnic_create_qp_req wish = wish_of(SWRNIC_CRC_AUTO, SWRNIC_FPDU_AUTO);
+    EXPECT_EQ(swrnic_terms(&wish, 1, 1, 0).rfc7306, 0);
+    wish.rfc7306 = 1;
+    EXPECT_EQ(swrnic_terms(&wish, 1, 1, 0).rfc7306, 1);
+}
+
 TEST(Policy, PeerToPeerIsOfRevisionTwo) {
     for (const std::uint8_t rev : {1, 2}) {
         const swrnic_create_qp_req wish = wish_of(SWRNIC_CRC_AUTO, SWRNIC_FPDU_AUTO, rev);

@@ -29,7 +29,8 @@ def run(lab, *command, settings=None):
 
 
 def perftest(lab, tool, size, iterations, *more, settings=None):
-    text = run(lab, tool, "-s", size, "-n", iterations, *more, settings=settings)
+    sizes = () if tool.startswith("ib_atomic") else ("-s", size)
+    text = run(lab, tool, *sizes, "-n", iterations, *more, settings=settings)
     numbers = row(text, size)
     qps = int(more[more.index("-q") + 1]) if "-q" in more else 1
     expect(numbers[1] == iterations * qps, f"{tool} counts {numbers[1]} iterations, expected {iterations * qps}")
@@ -78,6 +79,13 @@ def case_read_bw(lab):
 
 def case_read_lat(lab):
     all_sizes(lab, "ib_read_lat")
+
+
+def case_atomics(lab):
+    for tool in ("ib_atomic_bw", "ib_atomic_lat"):
+        for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+            perftest(lab, tool, 8, 1000, "-A", kind)
+    perftest(lab, "ib_atomic_bw", 8, 1000, "-q", 8)
 
 
 def case_events(lab):

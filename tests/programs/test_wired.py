@@ -55,6 +55,12 @@ def case_sizes(lab):
             expect(row(text, 1 << exponent)[1] == 100, f"{tool} -a: not 100 iterations at {1 << exponent}")
 
 
+def case_atomics(lab):
+    for tool in ("ib_atomic_bw", "ib_atomic_lat"):
+        for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+            expect(row(perftest(lab, tool, "-A", kind, "-n", 1000), 8)[1] == 1000, f"{tool} -A {kind}: not 1000 iterations")
+
+
 def case_qps(lab):
     for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
         measured(lab, tool, 4096, "-q", 16)

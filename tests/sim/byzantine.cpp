@@ -148,7 +148,8 @@ Bytes ByzantineWire::invented() {
     const auto opcode = rng_.chance(40) ? wire::Opcode::kWrite : wire::Opcode(rng_.below(16));
     const Target& region = target();
     const std::uint32_t stag = rng_.chance(80) ? region.stag : static_cast<std::uint32_t>(rng_.next());
-    const std::uint32_t payload = static_cast<std::uint32_t>(rng_.pick<std::uint64_t>({0, 0, 1, 28, 64, 3000}));
+    const std::uint32_t payload =
+        static_cast<std::uint32_t>(rng_.pick<std::uint64_t>({0, 0, 1, 8, 12, 28, 52, 64, 3000}));
     Bytes ulpdu;
     if (wire::traits_of(wire::rdmap_control(opcode)).tagged) {
         ulpdu.resize(wire::kTaggedHeaderLen + payload);
@@ -166,6 +167,17 @@ Bytes ByzantineWire::invented() {
         if (opcode == wire::Opcode::kReadRequest && payload >= wire::kReadRequestLen) {
             wire::ReadRequest{stag, rng_.next(), payload, stag, near(region, payload)}.emit(ulpdu.data() +
                                                                                             wire::kUntaggedHeaderLen);
+        }
+        if (opcode == wire::Opcode::kAtomicRequest && payload >= wire::kAtomicRequestLen) {
+            wire::AtomicRequest{rng_.pick({wire::AtomicOpcode::kFetchAdd, wire::AtomicOpcode::kCmpSwap}),
+                                static_cast<std::uint32_t>(rng_.next()),
+                                stag,
+                                rng_.chance(50) ? near(region, 8) & ~std::uint64_t{7} : near(region, 8),
+                                rng_.next(),
+                                rng_.chance(50) ? 0 : rng_.next(),
+                                0,
+                                rng_.chance(50) ? 0 : rng_.next()}
+                .emit(ulpdu.data() + wire::kUntaggedHeaderLen);
         }
     }
     return ulpdu;

@@ -40,7 +40,8 @@ Side::Side(int which, Rng& generator, std::size_t zone, const Limits& sizes)
         at += zone + kGuard;
     };
     add(source, access::kRemoteRead, rng.between(1, 3));
-    add(target, access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead, rng.between(1, 3));
+    add(target, access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic,
+        rng.between(1, 3));
     add(inbox, access::kLocalWrite, rng.between(1, 3));
     invalid = {at, static_cast<std::uint32_t>(zone)};
     target_zone = target;
@@ -49,7 +50,7 @@ Side::Side(int which, Rng& generator, std::size_t zone, const Limits& sizes)
     qp = std::make_unique<Qp>(QpInit{0x100u + static_cast<std::uint32_t>(number), kPd, &send_cq, &recv_cq, limits.sq,
                                      limits.rq, limits.send_sge, limits.recv_sge, limits.max_inline, limits.sig_all},
                               memory, random);
-    qp->set_access(access::kRemoteWrite | access::kRemoteRead);
+    qp->set_access(access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic);
     check(qp->apply(QpEvent::kToInit), "to INIT");
 }
 

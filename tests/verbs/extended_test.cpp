@@ -244,9 +244,10 @@ TEST_F(ExtendedAttributes, of_a_qp) {
     attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
     EXPECT_EQ(error(), 0);
-    attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM;
-    EXPECT_EQ(error(), EOPNOTSUPP);
-    attr.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
+    attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                          IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    EXPECT_EQ(error(), 0);
+    attr.send_ops_flags = IBV_QP_EX_WITH_TSO;
     EXPECT_EQ(error(), EOPNOTSUPP);
     attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     EXPECT_EQ(error(), 0);

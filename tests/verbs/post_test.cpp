@@ -215,8 +215,9 @@ TEST_F(Post, inline_data_needs_no_key_and_may_be_reused) {  // VERBS-7
 
 TEST_F(Post, what_post_send_refuses) {  // VERBS-2, 7
     ibv_sge from = sge(source_.data(), 65, source_mr_->lkey);
-    for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND_WITH_IMM, IBV_WR_ATOMIC_CMP_AND_SWP,
-                                       IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_TSO, IBV_WR_DRIVER1}) {
+    // An atomic has one element of eight octets.
+    for (const ibv_wr_opcode opcode :
+         {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_TSO, IBV_WR_DRIVER1}) {
         ibv_send_wr wr = send_wr(opcode, &from, 1);
         EXPECT_EQ(post(wr), EINVAL) << opcode;
     }
@@ -239,7 +240,7 @@ TEST_F(Post, bad_wr_of_a_send_list) {
     receive(1, 64);
     ibv_sge from = sge(source_.data(), 10, source_mr_->lkey);
     ibv_send_wr good = send_wr(IBV_WR_SEND, &from, 1);
-    ibv_send_wr wrong = send_wr(IBV_WR_SEND_WITH_IMM, &from, 1);
+    ibv_send_wr wrong = send_wr(IBV_WR_TSO, &from, 1);
     ibv_send_wr after = send_wr(IBV_WR_SEND, &from, 1);
     good.wr_id = 1;
     good.next = &wrong;

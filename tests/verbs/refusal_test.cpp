@@ -42,7 +42,7 @@ class Refusals : public DataPairTest {
 };
 
 TEST_F(Refusals, of_posts) {
-    expect_told("immediate data", [&] { return post(IBV_WR_SEND_WITH_IMM, 8, 1) == EINVAL; });
+    expect_told("is not offered", [&] { return post(IBV_WR_TSO, 8, 1) == EINVAL; });
     expect_told("cap.max_send_sge", [&] { return post(IBV_WR_SEND, 8, 5) == EINVAL; });
     expect_told("cap.max_inline_data", [&] { return post(IBV_WR_SEND, 1000, 1, IBV_SEND_INLINE) == EINVAL; });
     expect_told("send_flags", [&] { return post(IBV_WR_SEND, 8, 1, 1u << 20) == EINVAL; });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/core/copy.h"
 
+#include <atomic>
 #include <cstring>
 
 namespace swrnic::engine {
@@ -88,6 +89,21 @@ __attribute__((naked, noinline, used, no_profile_instrument_function, no_stack_p
         "jmp 6b\n"
         "7: movl $1, %eax\n"
         "ret\n"
+        // rdi: at; rsi: add; rdx: original
+        ".globl swrnic_fetch_add\n"
+        ".hidden swrnic_fetch_add\n"
+        "swrnic_fetch_add: lock xaddq %rsi, (%rdi)\n"
+        "movq %rsi, (%rdx)\n"
+        "movl $1, %eax\n"
+        "ret\n"
+        // rdi: at; rsi: compare; rdx: swap; rcx: original
+        ".globl swrnic_compare_swap\n"
+        ".hidden swrnic_compare_swap\n"
+        "swrnic_compare_swap: movq %rsi, %rax\n"
+        "lock cmpxchgq %rdx, (%rdi)\n"
+        "movq %rax, (%rcx)\n"
+        "movl $1, %eax\n"
+        "ret\n"
         ".globl swrnic_copy_end\n"
         ".hidden swrnic_copy_end\n"
         "swrnic_copy_end:\n"
@@ -102,6 +118,17 @@ __attribute__((naked, noinline, used, no_profile_instrument_function, no_stack_p
 
 extern "C" bool swrnic_copy(std::byte* to, const std::byte* from, std::size_t length) {
     std::memcpy(to, from, length);
+    return true;
+}
+
+extern "C" bool swrnic_fetch_add(std::byte* at, std::uint64_t add, std::uint64_t* original) {
+    *original = std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at)).fetch_add(add);
+    return true;
+}
+
+extern "C" bool swrnic_compare_swap(std::byte* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t* original) {
+    *original = compare;
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at)).compare_exchange_strong(*original, swap);
     return true;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Copies of payload, from and to memory that a program has registered. The program may have unmapped that memory since,
-// or protected it, and its peer chooses the moment: a fault in such a copy ends the stream and not the process.
+// Copies of payload, from and to memory that a program has registered, and atomic operations on it. The program may
+// have unmapped that memory since, or protected it, and its peer chooses the moment: a fault in there ends the stream
+// and not the process.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #include <cstring>
@@ -22,6 +24,9 @@ extern "C" {
 // Use copy_octets(). On x86-64 who meets a fault between its beginning and its end may go on at `failed`, where it
 // returns false; on other processors it is memcpy, and there are no such places.
 bool swrnic_copy(std::byte* to, const std::byte* from, std::size_t length);
+// Use fetch_add() and compare_swap(). They lie between the same marks.
+bool swrnic_fetch_add(std::byte* at, std::uint64_t add, std::uint64_t* original);
+bool swrnic_compare_swap(std::byte* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
 extern const char swrnic_copy_end[], swrnic_copy_failed[];
 }
 
@@ -38,6 +43,15 @@ extern const char swrnic_copy_end[], swrnic_copy_failed[];
     __tsan_write_range(to, length);
 #endif
     return swrnic_copy(to, from, length);
+}
+
+// Of eight octets, aligned, in host order, by one instruction of the processor. False: they cannot be read and written.
+[[nodiscard]] inline bool fetch_add(std::byte* at, std::uint64_t add, std::uint64_t& original) {
+    return swrnic_fetch_add(at, add, &original);
+}
+[[nodiscard]] inline bool compare_swap(std::byte* at, std::uint64_t compare, std::uint64_t swap,
+                                       std::uint64_t& original) {
+    return swrnic_compare_swap(at, compare, swap, &original);
 }
 
 }  // namespace swrnic::engine

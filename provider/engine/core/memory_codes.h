@@ -38,4 +38,13 @@ constexpr wire::TerminateCode read_code(MemoryError error) {
     }
 }
 
+// RFC 7306 8.2.
+constexpr wire::TerminateCode atomic_code(MemoryError error) {
+    return error == MemoryError::kMisaligned ? wire::fault::kAtomicMisaligned : read_code(error);
+}
+
+constexpr AsyncEvent atomic_event(MemoryError error) {
+    return error == MemoryError::kMisaligned ? AsyncEvent::kQpReqErr : AsyncEvent::kQpAccessErr;
+}
+
 }  // namespace swrnic::engine

@@ -26,15 +26,27 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
 PostResult Qp::check(const SendWr& wr) const {
     // docs/spec/verbs.md section 6: not before the stream is there; at its end and after it what is posted is flushed.
     if (state() < QpState::kRts && !(state() == QpState::kRtr && is_wired())) return PostResult::kBadState;
+    if (!is_plain(wr.opcode) || init_.unreliable) {
+        if (const PostResult checked = check_other(wr); checked != PostResult::kOk) return checked;
+    }
+    if (wr.sges.size() > init_.max_send_sge) return PostResult::kInvalid;
     const bool is_inline = (wr.flags & send_flag::kInline) != 0;
-    const bool is_read = wr.opcode == WrOpcode::kRead;
-    if (is_local(wr.opcode)) return is_inline || !wr.sges.empty() ? PostResult::kInvalid : PostResult::kOk;
-    if (wr.sges.size() > init_.max_send_sge || (is_inline && is_read)) return PostResult::kInvalid;
     const std::uint64_t length = total_length(wr.sges);
     if (length > kMaxMessage || (is_inline && length > init_.max_inline)) return PostResult::kInvalid;
-    if (init_.unreliable && wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kWrite) return PostResult::kInvalid;
-    if (is_read && !may_read_.load(std::memory_order_relaxed)) return PostResult::kInvalid;  // RDMAP-68
     return PostResult::kOk;
+}
+
+PostResult Qp::check_other(const SendWr& wr) const {
+    if (init_.unreliable && !is_for_unreliable(wr.opcode)) return PostResult::kInvalid;
+    const bool is_inline = (wr.flags & send_flag::kInline) != 0;
+    if (is_local(wr.opcode)) return is_inline || !wr.sges.empty() ? PostResult::kInvalid : PostResult::kOk;
+    const bool may_read = may_read_.load(std::memory_order_relaxed);
+    if (awaits_response(wr.opcode) && (is_inline || !may_read)) return PostResult::kInvalid;  // RDMAP-68
+    const bool fits = wr.sges.size() == 1 && wr.sges[0].length == sizeof(std::uint64_t);
+    if (is_atomic(wr.opcode) && !fits) return PostResult::kInvalid;
+    // Before there is a stream nobody knows: then it fails when there is one.
+    const bool refused = needs_rfc7306(wr.opcode) && negotiated() && !stream_.parameters.rfc7306;
+    return refused ? PostResult::kNotAgreed : PostResult::kOk;
 }
 
 PostResult Qp::post_send(const SendWr& wr) {

@@ -121,6 +121,7 @@ class Qp {
 
   private:
     PostResult check(const SendWr& wr) const;
+    PostResult check_other(const SendWr& wr) const;  // than is_plain()
     std::unique_ptr<Transport> leave_stream(Pass& pass, CloseReason reason);
     void flush_queues(Pass& pass);
     void tell_if_drained(Pass& pass);

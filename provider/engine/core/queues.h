@@ -19,23 +19,27 @@ namespace swrnic::engine {
 
 struct SendWqe {
     std::uint64_t wr_id;
-    std::uint64_t remote_to;  // kWrite, kRead, kBind
+    std::uint64_t remote_to;  // Writes, kRead, atomics, kBind; Sends: their MSN, of kSendImm that of its Immediate Data
     std::uint32_t
-        remote_stag;       // kWrite, kRead: STag at the peer; kSendInv, kLocalInv: to invalidate; kBind: the window
-    std::uint32_t length;  // octets of the whole message
-    std::uint32_t
-        reads_before;         // Reads posted before this request: its place in read order, and what a fence waits for
-    std::uint32_t sink_stag;  // kRead: TX's own note of what the Request says
+        remote_stag;  // Writes, kRead, atomics: STag at the peer; kSendInv, kLocalInv: to invalidate; kBind: the window
+    std::uint32_t length;        // octets of payload: of the whole message, or of an atomic's result
+    std::uint32_t reads_before;  // requests that await a Response, posted before this one: its place in read order, and
+                                 // what a fence waits for
+    std::uint32_t sink_stag;  // kRead, atomics: TX's own note of what the Request says (of an atomic its identifier);
+                              // kWriteImm: MSN of its Immediate Data
     WrOpcode opcode;
     std::uint8_t flags;       // send_flag
     std::uint16_t sge_count;  // 0 with kInline
+    std::uint32_t imm_data;   // kWriteImm, kSendImm
 
     bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
-    BindWr& bind() { return *reinterpret_cast<BindWr*>(this + 1); }  // kBind
-    static_assert(sizeof(BindWr) <= sizeof(Sge));                    // of which there is room for one
+    BindWr& bind() { return *reinterpret_cast<BindWr*>(this + 1); }          // kBind
+    AtomicWr& atomic() { return *reinterpret_cast<AtomicWr*>(sges() + 1); }  // behind its only element
+    static constexpr std::size_t kLeastRoom = sizeof(Sge) + sizeof(AtomicWr);
+    static_assert(sizeof(BindWr) <= kLeastRoom);
 };
 
 struct RecvWqe {
@@ -66,7 +70,7 @@ inline void fill(RecvWqe& wqe, const RecvWr& wr) {
 }
 
 inline WorkCompletion make_completion(std::uint32_t qpn, std::uint64_t wr_id, WcStatus status, WcOpcode opcode) {
-    return {wr_id, status, opcode, 0, qpn, 0, 0, 0, 0, 0, 0};
+    return {wr_id, status, opcode, 0, qpn, 0, {0}, 0, 0, 0};
 }
 
 // Single consumer, producers serialised by the caller. Slots of one size: a fixed part and room behind it.
@@ -146,6 +150,10 @@ class SpscRing {
     std::uint32_t published() const { return static_cast<std::uint32_t>(tail_.load(std::memory_order_relaxed)); }
     // Consumer's view; index counts from the oldest entry and is below size().
     const Entry& peek(std::uint32_t index = 0) const {
+        return entries_[(head_.load(std::memory_order_relaxed) + index) % capacity_];
+    }
+    // The consumer's own notes in an entry.
+    Entry& take_up(std::uint32_t index) {
         return entries_[(head_.load(std::memory_order_relaxed) + index) % capacity_];
     }
     void release() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }

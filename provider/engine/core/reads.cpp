@@ -26,4 +26,15 @@ MemoryError ReadState::check_source(const wire::ReadRequest& request) const {
     return (status_.access() & access::kRemoteRead) == 0 ? MemoryError::kAccess : error;
 }
 
+MemoryView ReadState::find_target(const wire::AtomicRequest& request) const {
+    MemoryView view =
+        memory_.look_up(pd_, request.stag, request.to, sizeof(std::uint64_t), access::kRemoteAtomic, qpn_);
+    if (view.error == MemoryError::kInvalidStag || view.error == MemoryError::kWrongPd) return view;
+    if ((status_.access() & access::kRemoteAtomic) == 0) view.error = MemoryError::kAccess;
+    // A region may lie elsewhere than its Tagged Offsets say.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(view.data) % sizeof(std::uint64_t) == 0;
+    if (view.error == MemoryError::kNone && !aligned) view.error = MemoryError::kMisaligned;
+    return view;
+}
+
 }  // namespace swrnic::engine

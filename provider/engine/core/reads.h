@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What RX and TX share of RDMA Reads: those of the peer that wait for their Responses, ours that are outstanding, and
-// how deep both may go.
+// What RX and TX share of RDMA Reads and atomics: those of the peer that wait for their Responses, ours that are
+// outstanding, and how deep both may go.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,24 @@
 
 namespace swrnic::engine {
 
-// An inbound Read Request that waits for its Response: RX publishes, TX releases (RFC 5040 5.2).
+// An inbound Read or Atomic Request that waits for its Response: RX publishes, TX releases (RFC 5040 5.2).
 struct InboundRead {
-    wire::ReadRequest request;
-    std::uint32_t msn;  // quoted when the source turns out to be gone
+    enum class State : std::uint8_t { kRead, kAtomic, kExecuted };
+
+    wire::ReadRequest request;  // size 0 if it is an atomic
+    std::uint32_t msn;          // quoted when the source turns out to be gone
+    State state = State::kRead;
+    std::uint32_t response_msn = 0;  // TX's, kExecuted, as the next one
+    std::uint64_t original = 0;
+    wire::AtomicRequest atomic{};
+
+    bool is_atomic() const { return state != State::kRead; }
 };
 
-// An outbound Read whose Response is due: TX publishes before the request can leave, RX releases.
+// An outbound Read or atomic whose Response is due: TX publishes before the request can leave, RX releases.
 struct OutboundRead {
     std::uint64_t send_index;  // kNoWqe for an RTR or a question
-    std::uint32_t sink_stag;   // ephemeral: names the WQE's scatter list; TO counts from 0
+    std::uint32_t sink_stag;  // ephemeral: names the WQE's scatter list, where TO counts from 0; an atomic's identifier
     std::uint32_t length;
     std::uint32_t msn;
     std::uint64_t confirms = 0;  // a question's: the peer has placed all requests before this index when it answers
@@ -45,6 +53,8 @@ class ReadState {
     }
     // Whether the source of an inbound Read may be read as a whole. Its size is not 0. RFC 5040 5.2.1.
     MemoryError check_source(const wire::ReadRequest& request) const;
+    // The eight octets of an inbound atomic.
+    MemoryView find_target(const wire::AtomicRequest& request) const;
 
     std::atomic<std::uint32_t> completed{0};  // RX: Responses delivered
     // Twice IRD: a slot is free again when its Response is handed to TCP (RFC 5040 6.1), and the peer's next Request

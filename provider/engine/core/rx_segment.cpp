@@ -24,6 +24,10 @@ namespace {
 
 using wire::Opcode;
 
+constexpr bool is_rfc7306(std::uint8_t opcode) {
+    return opcode >= static_cast<std::uint8_t>(Opcode::kImmediate);
+}
+
 constexpr std::uint8_t octet(std::byte b) {
     return std::to_integer<std::uint8_t>(b);
 }
@@ -59,14 +63,17 @@ constexpr bool is_end_of_peer(wire::TerminateCode code) {
     return code == wire::fault::kLocalFailure || code.layer == 2;
 }
 
+constexpr bool is_write(WrOpcode opcode) {
+    return opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm;
+}
+
 // Which requests a Terminate can be about that does not say.
 bool (*can_be_meant(wire::TerminateCode code))(WrOpcode) {
-    if (code.layer == 1 && code.type == 1) return [](WrOpcode opcode) { return opcode == WrOpcode::kWrite; };
-    if (code.layer == 0 && code.type == 1) return [](WrOpcode opcode) { return opcode == WrOpcode::kRead; };
+    if (code.layer == 1 && code.type == 1) return is_write;
+    if (code.layer == 0 && code.type == 1) return awaits_response;
     if (code.layer == 1) {
-        return [](WrOpcode opcode) {
-            return !is_local(opcode) && opcode != WrOpcode::kWrite && opcode != WrOpcode::kRead;
-        };
+        return
+            [](WrOpcode opcode) { return !is_local(opcode) && opcode != WrOpcode::kWrite && !awaits_response(opcode); };
     }
     return [](WrOpcode opcode) { return !is_local(opcode); };
 }
@@ -80,6 +87,13 @@ std::size_t RxSegment::header_len(std::uint8_t ddp_control, std::uint8_t rdmap_c
             return wire::kReadRequestSegmentLen;
         case Opcode::kTerminate:
             return wire::kMaxTerminateUlpdu;
+        case Opcode::kImmediate:
+        case Opcode::kImmediateSolicited:
+            return wire::kImmediateSegmentLen;
+        case Opcode::kAtomicRequest:
+            return wire::kAtomicRequestSegmentLen;
+        case Opcode::kAtomicResponse:
+            return wire::kAtomicResponseSegmentLen;
         default:
             return wire::kUntaggedHeaderLen;
     }
@@ -88,10 +102,11 @@ std::size_t RxSegment::header_len(std::uint8_t ddp_control, std::uint8_t rdmap_c
 void RxSegment::start(bool rtr_send) {
     rtr_send_ = rtr_send;
     first_ = last_ = true;
-    lost_ = false;
+    lost_ = write_lost_ = false;
     stop_ = Stop::kNone;
-    msn_ = {1, 1, 1};
-    send_mo_ = read_offset_ = 0;
+    msn_ = {1, 1, 1, 1};
+    send_mo_ = read_offset_ = writing_ = written_ = 0;
+    immediate_ = {};
     peer_rnr_retry_ = rnr_notice::kForEver;
 }
 
@@ -134,7 +149,7 @@ RxSegment::Verdict RxSegment::begin(Header header, std::uint32_t ulpdu_len) {
     if (header.size() < wire::ddp_header_len(ddp)) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, {});
     if (!wire::rdmap_version_ok(rdmap)) return fail(wire::fault::kRdmapVersion, AsyncEvent::kQpReqErr, header);
     const wire::OpcodeTraits& traits = wire::traits_of(rdmap);
-    if (!traits.supported || traits.tagged != tagged) {
+    if (!traits.assigned || traits.tagged != tagged) {
         return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
     }
     opcode_ = rdmap & wire::kOpcodeMask;
@@ -147,6 +162,7 @@ RxSegment::Verdict RxSegment::begin(Header header, std::uint32_t ulpdu_len) {
 // Of an unreliable QP: the segment is read and placed nowhere. A dry run asks what may be placed.
 RxSegment::Verdict RxSegment::lose() {
     if (dry_run_) return Verdict::kStall;
+    lost_ = true;
     if (last_) counters_.add(Count::kRxDrops, 1);
     return Verdict::kAccept;
 }
@@ -176,33 +192,45 @@ RxSegment::Verdict RxSegment::begin_write(const wire::TaggedHeader& tagged, Head
 
 RxSegment::Verdict RxSegment::begin_read_response(const wire::TaggedHeader& tagged, Header header) {
     if (reads_.orq.empty()) return fail(wire::fault::kUnexpectedReadResponse, AsyncEvent::kQpReqErr, header);
+    if (atomic_is_oldest()) return mismatch(wire::fault::kUnexpectedReadResponse, header);
     const OutboundRead& read = reads_.orq.peek();
-    const auto mismatch = [&](wire::TerminateCode code) {
-        Fault fault = Fault::answered(code, AsyncEvent::kQpFatal, header, ulpdu_len_);
-        if (read.send_index != OutboundRead::kNoWqe) fault.send_index = read.send_index;
-        fault.send_status = WcStatus::kBadRespErr;
-        return fail(fault);
-    };
     // RDMAP-17. An empty Response is compared by length alone: STag and TO mean nothing in it (RFC 5041 5.2).
     if (payload_left_ != 0) {
-        if (tagged.stag != read.sink_stag) return mismatch(wire::fault::kTaggedInvalidStag);
-        if (tagged.to + payload_left_ < tagged.to) return mismatch(wire::fault::kTaggedWrap);
+        if (tagged.stag != read.sink_stag) return mismatch(wire::fault::kTaggedInvalidStag, header);
+        if (tagged.to + payload_left_ < tagged.to) return mismatch(wire::fault::kTaggedWrap, header);
         if (tagged.to != read_offset_ || payload_left_ > read.length - read_offset_) {
-            return mismatch(wire::fault::kTaggedBounds);
+            return mismatch(wire::fault::kTaggedBounds, header);
         }
     }
-    if (last_ && read_offset_ + payload_left_ != read.length) return mismatch(wire::fault::kTaggedBounds);
+    if (last_ && read_offset_ + payload_left_ != read.length) return mismatch(wire::fault::kTaggedBounds, header);
     if (payload_left_ == 0) return Verdict::kAccept;
     place_.target = Target::kReadSink;
     place_.offset = tagged.to;
     return find_target();
 }
 
+// Of a Response with what the oldest request asked for.
+RxSegment::Verdict RxSegment::mismatch(wire::TerminateCode code, Header header) {
+    const OutboundRead& read = reads_.orq.peek();
+    Fault fault = Fault::answered(code, AsyncEvent::kQpFatal, header, ulpdu_len_);
+    if (read.send_index != OutboundRead::kNoWqe) fault.send_index = read.send_index;
+    fault.send_status = WcStatus::kBadRespErr;
+    return fail(fault);
+}
+
+// Of the outbound ones, of which there are some.
+bool RxSegment::atomic_is_oldest() const {
+    const std::uint64_t index = reads_.orq.peek().send_index;
+    return index != OutboundRead::kNoWqe && is_atomic(sq_.peek(index)->opcode);
+}
+
 RxSegment::Verdict RxSegment::begin_untagged(const wire::UntaggedHeader& untagged, Header header) {
-    if (untagged.qn > wire::kTerminateQueue) return fail(wire::fault::kInvalidQn, AsyncEvent::kQpReqErr, header);
+    if (untagged.qn > wire::kAtomicResponseQueue) return fail(wire::fault::kInvalidQn, AsyncEvent::kQpReqErr, header);
     if (untagged.qn != wire::traits_of(opcode_).qn) {
         return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
     }
+    if (is_rfc7306(opcode_)) [[unlikely]]
+        return begin_rfc7306(untagged, header);
     switch (untagged.qn) {
         case wire::kSendQueue:
             return begin_send(untagged, header);
@@ -214,30 +242,29 @@ RxSegment::Verdict RxSegment::begin_untagged(const wire::UntaggedHeader& untagge
     }
 }
 
+RxSegment::Verdict RxSegment::begin_rfc7306(const wire::UntaggedHeader& untagged, Header header) {
+    if (memory_.foreign() != nullptr) return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
+    switch (untagged.qn) {
+        case wire::kSendQueue:
+            return begin_immediate(untagged, header);
+        case wire::kReadRequestQueue:
+            return begin_atomic_request(untagged, header);
+        default:
+            return begin_atomic_response(untagged, header);
+    }
+}
+
 RxSegment::Verdict RxSegment::begin_send(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.msn != msn_[wire::kSendQueue]) return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
     invalidate_stag_ = untagged.invalidate_stag;
     rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
     if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
     if (lost_) return lose();
-    if (!rq_.take()) {
-        if (dry_run_) return Verdict::kStall;
-        if (stream_.unreliable) {
-            lost_ = true;
-            return lose();
-        }
-        counters_.add(Count::kRxStalls, 1);
-        ++stalls_;
-        stop_ = Stop::kNoReceive;
-        return Verdict::kStall;
-    }
+    if (!rq_.take()) return stall();
     const RecvWqe& wqe = rq_.oldest();
     if (untagged.mo != send_mo_) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
     if (std::uint64_t{send_mo_} + payload_left_ > wqe.length) {
-        if (stream_.unreliable && !dry_run_) {
-            lost_ = true;
-            return lose();
-        }
+        if (stream_.unreliable) return lose();
         Fault fault = Fault::answered(wire::fault::kMessageTooLong, AsyncEvent::kQpFatal, header, ulpdu_len_);
         fault.recv_status = WcStatus::kLocLenErr;
         return fail(fault);
@@ -247,19 +274,52 @@ RxSegment::Verdict RxSegment::begin_send(const wire::UntaggedHeader& untagged, H
     return find_target();
 }
 
+RxSegment::Verdict RxSegment::stall() {
+    if (stream_.unreliable) return lose();
+    if (dry_run_) return Verdict::kStall;
+    counters_.add(Count::kRxStalls, 1);
+    ++stalls_;
+    stop_ = Stop::kNoReceive;
+    return Verdict::kStall;
+}
+
+RxSegment::Verdict RxSegment::check_single(const wire::UntaggedHeader& untagged, Header header, std::size_t length,
+                                           wire::TerminateCode too_short, wire::TerminateCode too_long) {
+    if (untagged.mo != 0) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
+    if (ulpdu_len_ > length) return fail(too_long, AsyncEvent::kQpReqErr, header);
+    if (ulpdu_len_ < length) return fail(too_short, AsyncEvent::kQpReqErr, header);
+    if (!last_) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, header);
+    return Verdict::kAccept;
+}
+
+// RFC 7306 6.3.
+RxSegment::Verdict RxSegment::begin_immediate(const wire::UntaggedHeader& untagged, Header header) {
+    if (untagged.msn != msn_[wire::kSendQueue]) return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
+    if (send_mo_ != 0) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);  // inside a Send
+    const Verdict single = check_single(untagged, header, wire::kImmediateSegmentLen, wire::fault::kImmediateLength,
+                                        wire::fault::kImmediateLength);
+    if (single != Verdict::kAccept) return single;
+    if (immediate_.use == wire::Immediate::kOfNextSend)
+        return fail(wire::fault::kImmediateWithoutSend, AsyncEvent::kQpReqErr, header);
+    wire::Immediate immediate = wire::Immediate::parse(header.data() + wire::kUntaggedHeaderLen);
+    // A peer that knows the RFC alone may have any 64 bits in there.
+    if (!stream_.parameters.rfc7306) immediate.use = wire::Immediate::kByItself;
+    if (immediate.use != wire::Immediate::kOfNextSend) {
+        if (write_lost_) return lose();
+        if (!rq_.take()) return stall();
+    }
+    announced_ = immediate;
+    return Verdict::kAccept;
+}
+
 RxSegment::Verdict RxSegment::begin_read_request(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.msn != msn_[wire::kReadRequestQueue]) {
         return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
     }
     if (!reads_.takes_request()) return fail(wire::fault::kIrdExceeded, AsyncEvent::kQpReqErr, header);
-    if (untagged.mo != 0) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);
-    if (ulpdu_len_ > wire::kReadRequestSegmentLen) {
-        return fail(wire::fault::kReadRequestTooLong, AsyncEvent::kQpReqErr, header);
-    }
-    if (ulpdu_len_ < wire::kReadRequestSegmentLen) {
-        return fail(wire::fault::kReadRequestTooShort, AsyncEvent::kQpReqErr, header);
-    }
-    if (!last_) return fail(wire::fault::kShortSegment, AsyncEvent::kQpReqErr, header);
+    const Verdict single = check_single(untagged, header, wire::kReadRequestSegmentLen,
+                                        wire::fault::kReadRequestTooShort, wire::fault::kReadRequestTooLong);
+    if (single != Verdict::kAccept) return single;
     read_request_ = wire::ReadRequest::parse(header.data() + wire::kUntaggedHeaderLen);
     return check_read_source(header);
 }
@@ -269,6 +329,38 @@ RxSegment::Verdict RxSegment::check_read_source(Header header) {
     const MemoryError error = reads_.check_source(read_request_);
     if (error == MemoryError::kNone) return Verdict::kAccept;
     return fail(read_code(error), AsyncEvent::kQpAccessErr, header);
+}
+
+// RFC 7306 5.2.1, 8.2.
+RxSegment::Verdict RxSegment::begin_atomic_request(const wire::UntaggedHeader& untagged, Header header) {
+    if (untagged.msn != msn_[wire::kReadRequestQueue])
+        return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
+    if (!reads_.takes_request()) return fail(wire::fault::kIrdExceeded, AsyncEvent::kQpReqErr, header);
+    const Verdict single = check_single(untagged, header, wire::kAtomicRequestSegmentLen, wire::fault::kAtomicLength,
+                                        wire::fault::kAtomicLength);
+    if (single != Verdict::kAccept) return single;
+    atomic_request_ = wire::AtomicRequest::parse(header.data() + wire::kUntaggedHeaderLen);
+    if (!atomic_request_.is_known()) return fail(wire::fault::kAtomicOpcode, AsyncEvent::kQpReqErr, header);
+    if (atomic_request_.to % sizeof(std::uint64_t) != 0)
+        return fail(wire::fault::kAtomicMisaligned, AsyncEvent::kQpReqErr, header);
+    const MemoryError error = reads_.find_target(atomic_request_).error;
+    if (error == MemoryError::kNone) return Verdict::kAccept;
+    return fail(atomic_code(error), atomic_event(error), header);
+}
+
+// RFC 7306 5.2.2. The SGE is looked at when the Response is delivered.
+RxSegment::Verdict RxSegment::begin_atomic_response(const wire::UntaggedHeader& untagged, Header header) {
+    if (reads_.orq.empty()) return fail(wire::fault::kUnexpectedAtomicResponse, AsyncEvent::kQpReqErr, header);
+    if (!atomic_is_oldest()) return mismatch(wire::fault::kUnexpectedAtomicResponse, header);
+    if (untagged.msn != msn_[wire::kAtomicResponseQueue])
+        return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
+    const Verdict single = check_single(untagged, header, wire::kAtomicResponseSegmentLen, wire::fault::kAtomicLength,
+                                        wire::fault::kAtomicLength);
+    if (single != Verdict::kAccept) return single;
+    const auto response = wire::AtomicResponse::parse(header.data() + wire::kUntaggedHeaderLen);
+    if (response.id != reads_.orq.peek().sink_stag) return mismatch(wire::fault::kUnknownAtomicId, header);
+    atomic_original_ = response.original;
+    return Verdict::kAccept;
 }
 
 // ---- placement
@@ -397,44 +489,38 @@ void RxSegment::sink_lost() {
 // ---- delivery
 // ------------------------------------------------------------------------------------------------------------
 
-void RxSegment::count() {
+void RxSegment::count_payload(std::size_t header_len) {
+    counters_.add(Count::kRxBytes, ulpdu_len_ - header_len);
+}
+
+void RxSegment::end(Pass& pass) {
     SWRNIC_PROBE(fpdu_in, qpn_, opcode_, ulpdu_len_);
     counters_.add(Count::kRxFpdus, 1);
+    if (first_) release_fence(pass);
     switch (Opcode(opcode_)) {
+        case Opcode::kWrite:
+            count_payload(wire::kTaggedHeaderLen);
+            writing_ += ulpdu_len_ - static_cast<std::uint32_t>(wire::kTaggedHeaderLen);
+            if (!last_) break;
+            counters_.add(Count::kRxWrites, 1);
+            write_lost_ = std::exchange(lost_, false);
+            written_ = std::exchange(writing_, 0);
+            break;
         case Opcode::kReadRequest:
             counters_.add(Count::kRxReadRequests, 1);
-            return;
+            reads_.irq.publish({read_request_, msn_[wire::kReadRequestQueue]++});
+            wakes_sender_ = true;
+            break;
+        case Opcode::kReadResponse:
+            count_payload(wire::kTaggedHeaderLen);
+            if (!last_) break;
+            counters_.add(Count::kRxReadResponses, 1);
+            deliver_read(pass);
+            break;
         case Opcode::kTerminate:
             SWRNIC_PROBE(terminate_in, qpn_, terminated_.vendor_err());
             counters_.add(Count::kRxTerminates, 1);
             counters_.add_terminate(Count::kRxTerminated, terminated_.vendor_err());
-            return;
-        case Opcode::kWrite:
-        case Opcode::kReadResponse:
-            counters_.add(Count::kRxBytes, ulpdu_len_ - wire::kTaggedHeaderLen);
-            if (last_) counters_.add(Opcode(opcode_) == Opcode::kWrite ? Count::kRxWrites : Count::kRxReadResponses, 1);
-            return;
-        default:
-            counters_.add(Count::kRxBytes, ulpdu_len_ - wire::kUntaggedHeaderLen);
-            if (last_) counters_.add(Count::kRxSends, 1);
-    }
-}
-
-void RxSegment::end(Pass& pass) {
-    count();
-    if (first_) release_fence(pass);
-    switch (Opcode(opcode_)) {
-        case Opcode::kWrite:
-            break;
-        case Opcode::kReadRequest:
-            ++msn_[wire::kReadRequestQueue];
-            reads_.irq.publish({read_request_, msn_[wire::kReadRequestQueue] - 1});
-            wakes_sender_ = true;
-            break;
-        case Opcode::kReadResponse:
-            if (last_) deliver_read(pass);
-            break;
-        case Opcode::kTerminate:
             if (status_.is_wired() && terminated_.code && is_end_of_peer(*terminated_.code)) {
                 discard();  // it closes the stream now
                 break;
@@ -443,16 +529,46 @@ void RxSegment::end(Pass& pass) {
             if (sq_.confirms() && terminated_.send_index) sq_.set_placed(*terminated_.send_index, pass);
             fail(terminated_);
             break;
-        default:
-            if (!last_) break;
+        case Opcode::kImmediate:
+        case Opcode::kImmediateSolicited:
             ++msn_[wire::kSendQueue];
+            write_lost_ = false;
+            if (std::exchange(lost_, false)) break;
+            immediate_ = announced_;
+            if (immediate_.use == wire::Immediate::kOfNextSend) break;  // counted and delivered with it
+            counters_.add(Count::kRxSends, 1);
+            deliver_immediate(pass);
+            break;
+        case Opcode::kAtomicRequest:
+            counters_.add(Count::kRxReadRequests, 1);
+            publish_atomic();
+            break;
+        case Opcode::kAtomicResponse:
+            counters_.add(Count::kRxReadResponses, 1);
+            ++msn_[wire::kAtomicResponseQueue];
+            deliver_atomic(pass);
+            break;
+        default:
+            count_payload(wire::kUntaggedHeaderLen);
+            if (!last_) break;
+            counters_.add(Count::kRxSends, 1);
+            ++msn_[wire::kSendQueue];
+            write_lost_ = false;
             if (std::exchange(lost_, false)) {
                 send_mo_ = 0;
+                immediate_ = {};
             } else if (!rtr_) {
                 deliver_send(pass);
             }
             break;
     }
+}
+
+void RxSegment::publish_atomic() {
+    InboundRead request{{}, msn_[wire::kReadRequestQueue]++, InboundRead::State::kAtomic};
+    request.atomic = atomic_request_;
+    reads_.irq.publish(request);
+    wakes_sender_ = true;
 }
 
 void RxSegment::release_fence(Pass& pass) {
@@ -473,6 +589,10 @@ void RxSegment::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
     if (traits.invalidates) {
+        if (immediate_.use == wire::Immediate::kOfNextSend) {
+            fail(wire::fault::kImmediateWithoutSend, AsyncEvent::kQpReqErr, {});
+            return;
+        }
         const MemoryError error = memory_.invalidate_remote(pd_, invalidate_stag_, qpn_);
         if (error != MemoryError::kNone) {
             std::array<std::byte, wire::kUntaggedHeaderLen> header;
@@ -495,6 +615,10 @@ void RxSegment::deliver_send(Pass& pass) {
     WorkCompletion done = make_completion(qpn_, wqe.wr_id, WcStatus::kSuccess, WcOpcode::kRecv);
     done.byte_len = length;
     if (traits.solicited && memory_.foreign() != nullptr) done.wc_flags |= wc_flag::kSolicited;
+    if (std::exchange(immediate_.use, wire::Immediate::kByItself) == wire::Immediate::kOfNextSend) [[unlikely]] {
+        done.wc_flags |= wc_flag::kWithImm;
+        done.imm_data = immediate_.data;
+    }
     if (traits.invalidates) [[unlikely]] {
         done.wc_flags |= wc_flag::kWithInv;
         done.invalidated_stag = invalidate_stag_;
@@ -502,6 +626,28 @@ void RxSegment::deliver_send(Pass& pass) {
     const bool kept = traits.invalidates ? complete_invalidation(done, traits.solicited, pass)
                                          : receive_completions_.push(done, traits.solicited, rq_.ring(), pass);
     if (!kept) status_.lose_completion();
+}
+
+// "Write with immediate": the Write before it is placed, and is what its completion is about.
+void RxSegment::deliver_immediate(Pass& pass) {
+    WorkCompletion done = make_completion(qpn_, rq_.oldest().wr_id, WcStatus::kSuccess, WcOpcode::kRecvRdmaWithImm);
+    done.byte_len = std::exchange(written_, 0);
+    done.wc_flags = wc_flag::kWithImm;
+    done.imm_data = immediate_.data;
+    if (!receive_completions_.push(done, wire::traits_of(opcode_).solicited, rq_.ring(), pass))
+        status_.lose_completion();
+}
+
+void RxSegment::deliver_atomic(Pass& pass) {
+    place_ = {.target = Target::kReadSink, .stag = 0, .offset = 0};
+    std::array<IoSlice, kMaxSlices> io;
+    const SliceResult where = slices(io.data(), place_, sizeof atomic_original_);
+    if (where.count == 0 ||
+        !copy_octets(io[0].base, reinterpret_cast<const std::byte*>(&atomic_original_), sizeof atomic_original_)) {
+        sink_lost();
+        return;
+    }
+    deliver_read(pass);
 }
 
 void RxSegment::deliver_read(Pass& pass) {

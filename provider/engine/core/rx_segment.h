@@ -145,13 +145,26 @@ class RxSegment {
     Verdict begin_read_response(const wire::TaggedHeader& tagged, Header header);
     Verdict begin_untagged(const wire::UntaggedHeader& untagged, Header header);
     Verdict begin_send(const wire::UntaggedHeader& untagged, Header header);
+    [[gnu::noinline]] Verdict begin_rfc7306(const wire::UntaggedHeader& untagged, Header header);
+    Verdict begin_immediate(const wire::UntaggedHeader& untagged, Header header);
+    [[gnu::cold]] Verdict stall();
+    // Of a message that one segment holds: its MO, length, and L.
+    Verdict check_single(const wire::UntaggedHeader& untagged, Header header, std::size_t length,
+                         wire::TerminateCode too_short, wire::TerminateCode too_long);
     Verdict begin_read_request(const wire::UntaggedHeader& untagged, Header header);
     Verdict check_read_source(Header header);
+    Verdict begin_atomic_request(const wire::UntaggedHeader& untagged, Header header);
+    Verdict begin_atomic_response(const wire::UntaggedHeader& untagged, Header header);
+    Verdict mismatch(wire::TerminateCode code, Header header);
+    bool atomic_is_oldest() const;
     Verdict find_target();
     bool place_anew(std::span<const std::byte> payload);
     [[gnu::cold]] bool place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header);
-    void count();
+    void count_payload(std::size_t header_len);
+    void publish_atomic();
     void deliver_send(Pass& pass);
+    [[gnu::noinline]] void deliver_immediate(Pass& pass);
+    [[gnu::noinline]] void deliver_atomic(Pass& pass);
     [[gnu::noinline]] bool complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass);
     void deliver_read(Pass& pass);
     Fault terminate_meaning(Header header);
@@ -182,8 +195,10 @@ class RxSegment {
     std::uint32_t ulpdu_len_ = 0;
     std::uint8_t opcode_ = 0;
     bool last_ = false;
-    bool rtr_ = false;   // a Send that is the RTR
-    bool lost_ = false;  // of an unreliable QP: the Send in progress is placed nowhere
+    bool rtr_ = false;  // a Send that is the RTR
+    // Of an unreliable QP: the message in progress is placed nowhere; nor was the last Write, so that Immediate Data
+    // right behind it is nothing.
+    bool lost_ = false, write_lost_ = false;
     std::uint32_t invalidate_stag_ = 0;
     std::uint32_t payload_left_ = 0;
     Place place_;
@@ -191,12 +206,22 @@ class RxSegment {
     IoSlice fresh_{};
 
     // Expected next, per queue (DDP-35).
-    std::array<std::uint32_t, 3> msn_{1, 1, 1};
+    std::array<std::uint32_t, 4> msn_{1, 1, 1, 1};
     std::uint32_t send_mo_ = 0;
     std::uint32_t read_offset_ = 0;  // octets of the oldest Read's Response that are placed
 
-    wire::ReadRequest read_request_{};  // the one in progress
-    Fault terminated_{};                // what the Terminate in progress means
+    std::uint32_t writing_ = 0;  // octets of the Write in progress
+    std::uint32_t written_ = 0;  // of the last one, unless Immediate Data has told of it
+
+    // ---- what stands in the header of the segment in progress
+    wire::ReadRequest read_request_{};
+    wire::AtomicRequest atomic_request_{};
+    std::uint64_t atomic_original_ = 0;
+    wire::Immediate announced_{};
+
+    // The last Immediate Data. kOfNextSend: that Send has not come yet.
+    wire::Immediate immediate_{};
+    Fault terminated_{};  // what the Terminate in progress means
 };
 
 }  // namespace swrnic::engine

@@ -17,7 +17,7 @@ namespace swrnic::engine {
 namespace {
 
 std::size_t send_room(const QpInit& init) {
-    return std::max<std::size_t>(init.max_send_sge * sizeof(Sge), init.max_inline);
+    return std::max({init.max_send_sge * sizeof(Sge), std::size_t{init.max_inline}, SendWqe::kLeastRoom});
 }
 
 // Of a Read, where so many have been delivered since the queue was made.
@@ -28,9 +28,14 @@ bool is_delivered(const SendWqe& read, std::uint32_t delivered) {
 WcOpcode wc_opcode(WrOpcode opcode) {
     switch (opcode) {
         case WrOpcode::kWrite:
+        case WrOpcode::kWriteImm:
             return WcOpcode::kWrite;
         case WrOpcode::kRead:
             return WcOpcode::kRead;
+        case WrOpcode::kCmpSwap:
+            return WcOpcode::kCompSwap;
+        case WrOpcode::kFetchAdd:
+            return WcOpcode::kFetchAdd;
         case WrOpcode::kLocalInv:
             return WcOpcode::kLocalInv;
         case WrOpcode::kBind:
@@ -66,6 +71,41 @@ PostResult SendQueue::post(std::span<const SendWr> wrs) {
     return PostResult::kOk;
 }
 
+// What is not there in a Write or a Send. Behind the elements: a bind has none.
+void SendQueue::write_fields(SendWqe& wqe, const SendWr& wr) {
+    switch (wr.opcode) {
+        case WrOpcode::kSendInv:
+            wqe.remote_stag = wr.invalidate_stag;
+            wqe.remote_to = next_msn_++;
+            return;
+        case WrOpcode::kSendImm:
+            wqe.imm_data = wr.imm_data;
+            wqe.remote_to = next_msn_;
+            next_msn_ += 2;
+            return;
+        case WrOpcode::kWriteImm:
+            wqe.imm_data = wr.imm_data;
+            wqe.sink_stag = next_msn_++;
+            return;
+        case WrOpcode::kCmpSwap:
+        case WrOpcode::kFetchAdd:
+            wqe.atomic() = wr.atomic;
+            [[fallthrough]];
+        case WrOpcode::kRead:
+            ++reads_posted_;
+            return;
+        case WrOpcode::kLocalInv:
+            wqe.remote_stag = wr.invalidate_stag;
+            return;
+        case WrOpcode::kBind:
+            wqe.bind() = wr.bind;
+            return;
+        case WrOpcode::kWrite:
+        case WrOpcode::kSend:
+            return;
+    }
+}
+
 // Under posters_.
 PostResult SendQueue::write(const SendWr& wr) {
     const std::uint64_t length = total_length(wr.sges);
@@ -73,19 +113,13 @@ PostResult SendQueue::write(const SendWr& wr) {
     if (wqe == nullptr) return PostResult::kFull;
     wqe->wr_id = wr.wr_id;
     wqe->remote_to = wr.remote_addr;
-    const bool invalidates = wr.opcode == WrOpcode::kSendInv || wr.opcode == WrOpcode::kLocalInv;
-    wqe->remote_stag = invalidates ? wr.invalidate_stag : wr.rkey;
+    wqe->remote_stag = wr.rkey;
     wqe->length = static_cast<std::uint32_t>(length);
     posted_octets_.store(posted_octets_.load(std::memory_order_relaxed) + length, std::memory_order_relaxed);
-    const bool send = wr.opcode == WrOpcode::kSend || wr.opcode == WrOpcode::kSendInv;
-    if (send) wqe->remote_to = next_msn_++;  // free in a Send: its MSN
-    wqe->reads_before = wr.opcode == WrOpcode::kRead ? reads_posted_++ : reads_posted_;
+    wqe->reads_before = reads_posted_;
     wqe->opcode = wr.opcode;
     wqe->flags = static_cast<std::uint8_t>(wr.flags | (signals_all_ ? send_flag::kSignaled : 0));
-    if (wr.opcode == WrOpcode::kBind) {
-        wqe->sge_count = 0;
-        wqe->bind() = wr.bind;
-    } else if ((wr.flags & send_flag::kInline) != 0) {
+    if ((wr.flags & send_flag::kInline) != 0) {
         wqe->sge_count = 0;
         std::byte* to = wqe->inline_data();
         for (const Sge& sge : wr.sges) {
@@ -97,6 +131,11 @@ PostResult SendQueue::write(const SendWr& wr) {
         wqe->sge_count = static_cast<std::uint16_t>(wr.sges.size());
         std::copy(wr.sges.begin(), wr.sges.end(), wqe->sges());
     }
+    if (wr.opcode == WrOpcode::kSend) {
+        wqe->remote_to = next_msn_++;
+    } else if (wr.opcode != WrOpcode::kWrite) {
+        write_fields(*wqe, wr);
+    }
     ring_.publish();
     SWRNIC_PROBE(post_send, qpn_, wr.wr_id, static_cast<int>(wr.opcode), length);
     return PostResult::kOk;
@@ -106,17 +145,18 @@ PostResult SendQueue::write(const SendWr& wr) {
 // ----------------------------------------------------------------------------------------------------------
 
 // Sends and Writes are done when TCP has taken their last octet (RFC 5041 5.4), or the peer has confirmed them; Reads
-// when their Response is delivered.
+// and atomics when their Response is delivered.
 void SendQueue::retire(Pass& pass) {
     if (!report_done(pass)) status_.lose_completion();
 }
 
-// Up to the first request, of those that are sent, that waits to be confirmed. A Read is confirmed by its Response.
+// Up to the first request, of those that are sent, that waits to be confirmed. Reads and atomics are confirmed by their
+// Responses.
 std::uint64_t SendQueue::confirmed(std::uint64_t sent) {
     const std::uint64_t placed = placed_.load(std::memory_order_acquire);
     for (std::uint64_t i = std::max(ring_.head(), placed); i < sent; ++i) {
         const WrOpcode opcode = ring_.peek(i)->opcode;
-        if (!is_local(opcode) && opcode != WrOpcode::kRead) return i;
+        if (!is_local(opcode) && !awaits_response(opcode)) return i;
     }
     return sent;
 }
@@ -131,7 +171,7 @@ bool SendQueue::report_done(Pass& pass) {
     for (std::uint64_t i = ring_.head(); i != sent; ++i) {
         const SendWqe& wqe = *ring_.peek(i);
         // Behind a Read that is not complete nothing completes (RDMAP-63).
-        if (wqe.opcode == WrOpcode::kRead && !is_delivered(wqe, reads)) break;
+        if (awaits_response(wqe.opcode) && !is_delivered(wqe, reads)) break;
         const bool report = wqe.has(send_flag::kSignaled);
         WorkCompletion done{};
         if (report) {
@@ -152,12 +192,23 @@ std::optional<std::uint64_t> SendQueue::find_begun(std::span<const std::byte> dd
     const auto fits = [&](const SendWqe& wqe) {
         if (tagged) {
             const auto quoted = wire::TaggedHeader::parse(ddp_header.data());
-            return wqe.opcode == WrOpcode::kWrite && (wqe.remote_stag == quoted.stag || wqe.remote_stag == 0) &&
-                   quoted.to - wqe.remote_to < wqe.length;
+            return (wqe.opcode == WrOpcode::kWrite || wqe.opcode == WrOpcode::kWriteImm) &&
+                   (wqe.remote_stag == quoted.stag || wqe.remote_stag == 0) && quoted.to - wqe.remote_to < wqe.length;
         }
         const auto quoted = wire::UntaggedHeader::parse(ddp_header.data());
-        return (wqe.opcode == WrOpcode::kSend || wqe.opcode == WrOpcode::kSendInv) && quoted.qn == wire::kSendQueue &&
-               static_cast<std::uint32_t>(wqe.remote_to) == quoted.msn;
+        if (quoted.qn != wire::kSendQueue) return false;
+        const auto msn = static_cast<std::uint32_t>(wqe.remote_to);
+        switch (wqe.opcode) {
+            case WrOpcode::kSend:
+            case WrOpcode::kSendInv:
+                return msn == quoted.msn;
+            case WrOpcode::kSendImm:
+                return msn == quoted.msn || msn + 1 == quoted.msn;
+            case WrOpcode::kWriteImm:
+                return wqe.sink_stag == quoted.msn;
+            default:
+                return false;
+        }
     };
     const std::lock_guard hold(retire_);
     const std::uint64_t begun = begun_.load(std::memory_order_acquire);
@@ -172,7 +223,7 @@ std::optional<std::uint64_t> SendQueue::find_unplaced(bool (*fits)(WrOpcode)) {
     const std::uint64_t placed = placed_.load(std::memory_order_relaxed);
     for (std::uint64_t i = std::max(ring_.head(), placed); i < begun; ++i) {
         const SendWqe& wqe = *ring_.peek(i);
-        if (fits(wqe.opcode) && !(wqe.opcode == WrOpcode::kRead && is_delivered(wqe, reads_.completed))) return i;
+        if (fits(wqe.opcode) && !(awaits_response(wqe.opcode) && is_delivered(wqe, reads_.completed))) return i;
     }
     return std::nullopt;
 }

@@ -84,6 +84,7 @@ class SendQueue {
 
   private:
     PostResult write(const SendWr& wr);
+    void write_fields(SendWqe& wqe, const SendWr& wr);
     bool report_done(Pass& pass);
     [[gnu::noinline]] std::uint64_t confirmed(std::uint64_t sent);
 
@@ -94,7 +95,7 @@ class SendQueue {
     QpStatus& status_;
     Mutex posters_;  // leaf: held while a WQE is written
     WqeRing<SendWqe> ring_;
-    std::uint32_t reads_posted_ = 0;  // under posters_
+    std::uint32_t reads_posted_ = 0;  // and atomics; under posters_
     std::uint32_t next_msn_ = 1;      // the same
     std::atomic<std::uint64_t> posted_octets_{0};
     std::atomic<std::uint64_t> sent_{0};

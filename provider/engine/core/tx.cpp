@@ -47,6 +47,7 @@ void Tx::start(bool crc, bool markers, bool large_fpdu, bool short_first, std::u
     message_failed_ = rtr_noted_ = copies_ = false;
     confirms_ = sq_.confirms();
     questions_noted_ = 0;
+    atomic_msn_ = 1;
     questions_ = 0;
     unasked_ = false;
     if (local_ != nullptr && local_->replaced != nullptr) memory_.bury(std::move(local_->replaced));
@@ -130,7 +131,7 @@ Tx::Status Tx::step(const TxGuard&, Pass& pass, Tail tail) {
     layout.close_run();
     const Cursor& last = layout.records[layout.record_count - 1].after;
     reads_.responses_given.store(last.responses, std::memory_order_release);
-    sq_.set_begun(last.request + (last.offset != 0 ? 1 : 0));
+    sq_.set_begun(last.request + (last.offset != 0 || last.inside == Inside::kRequest ? 1 : 0));
     receive_completions_.send_begins();
     const Status status = send(layout, pass);
     if (!receive_completions_.send_ended(pass)) status_.lose_completion();
@@ -181,9 +182,9 @@ IoResult Tx::send_named(Layout& layout) {
 // Whether the next FPDU belongs into this send: not with a small message that would begin another packet when those
 // posted behind it, if they are like it, do not fill that. Moves packet_end, in octets of the send, behind it.
 bool Tx::fills_packet(const Layout& layout, const Cursor& at, const Plan& next, std::size_t& packet_end) const {
-    if (next.kind != Kind::kRequest || at.offset != 0) return true;
+    if (next.kind != Kind::kRequest || !at.is_between_messages()) return true;
     const SendWqe& wqe = *sq_.peek(at.request);
-    const std::size_t length = wqe.opcode == WrOpcode::kRead ? 0 : wqe.length;
+    const std::size_t length = awaits_response(wqe.opcode) ? 0 : wqe.length;
     if (length > kCopy) return true;
     const std::size_t fpdus = next.payload == length ? 1 : (length + next.payload - 1) / next.payload;
     const std::size_t size = length + fpdus * (wire::kFpduHeaderLen + wire::kUntaggedHeaderLen + wire::kCrcLen);
@@ -244,9 +245,12 @@ void Tx::count(const Layout& layout, std::uint32_t whole) {
             case Kind::kRequest: {
                 if (after.request == before->request) break;
                 const WrOpcode opcode = sq_.peek(before->request)->opcode;
-                counters_.add(opcode == WrOpcode::kWrite  ? Count::kTxWrites
-                              : opcode == WrOpcode::kRead ? Count::kTxReadRequests
-                                                          : Count::kTxSends,
+                const bool write = opcode == WrOpcode::kWrite, plain = is_plain(opcode);
+                if (opcode == WrOpcode::kWriteImm)
+                    counters_.add(Count::kTxWrites, 1);  // its other message is as a Send
+                counters_.add(write                               ? Count::kTxWrites
+                              : plain || !awaits_response(opcode) ? Count::kTxSends
+                                                                  : Count::kTxReadRequests,
                               1);
                 break;
             }

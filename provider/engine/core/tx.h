@@ -85,6 +85,9 @@ class Tx {
     bool binds() const { return binds_.load(std::memory_order_relaxed); }
 
   private:
+    // What has begun and is not done, beside the message that a request's offset is in: a Response, or a request whose
+    // first message is done and whose second is to follow (has_immediate()).
+    enum class Inside : std::uint8_t { kNothing, kResponse, kRequest };
     // What comes next in the stream. Small and copied freely: planning runs ahead on a copy.
     struct Cursor {
         std::uint64_t request = 0;    // index of the request in progress or next to start
@@ -99,8 +102,10 @@ class Tx {
         std::uint8_t rtr = 0;         // still to be sent, or kNotice, or both
         bool terminated = false;      // the Terminate was the last FPDU
         bool response_turn = true;    // Responses and requests take turns, message by message
-        bool inside_response = false;
+        Inside inside = Inside::kNothing;
         bool operator==(const Cursor&) const = default;
+
+        bool is_between_messages() const { return offset == 0 && inside == Inside::kNothing; }
     };
     // Under way at once. With one, a program that keeps 128 Writes outstanding waits two round trips for them
     // (bench/history, 11-28).
@@ -130,11 +135,14 @@ class Tx {
     bool must_ask(const Cursor& at) const;
     bool request_may_start(const Cursor& at);
     bool response_may_start(const Cursor& at);
+    bool execute_atomic(const Cursor& at);
+    static bool carries_payload(const Cursor& at, const SendWqe& wqe);
     // Raise the fault, unless `at` is ahead of what the transport has: then what comes before goes out first, and the
     // failure is found again (VERBS-19, RFC 5040 7.1).
     void payload_failed(const Cursor& at, Kind kind, MemoryError error);
     void request_failed(const Cursor& at);
     void source_failed(const Cursor& at, MemoryError error);
+    void target_failed(const Cursor& at, MemoryError error);
     void raise_local_failure(std::optional<std::uint64_t> index, WcStatus status);
 
     bool is_fenced(const SendWqe& wqe) const;
@@ -148,9 +156,14 @@ class Tx {
     [[gnu::noinline]] bool is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices) const;
     std::size_t emit_headers(const Cursor& at, const Plan& plan, std::byte* out);
     std::size_t emit_request(const Cursor& at, const Plan& plan, std::byte* out);
+    std::size_t emit_response(const Cursor& at, const Plan& plan, std::byte* out) const;
+    std::size_t emit_other(const Cursor& at, const SendWqe& wqe, std::byte* out);
+    std::size_t emit_immediate(const Cursor& at, const SendWqe& wqe, std::byte* out) const;
+    std::size_t emit_atomic(const Cursor& at, std::byte* out);
     std::size_t emit_rtr(const Cursor& at, std::byte* out);
     std::size_t emit_question(const Cursor& at, std::byte* out);
     void advance(Cursor& at, const Plan& plan);
+    static bool advance_other(Cursor& at, const SendWqe& wqe);
     bool payload_slices(const Cursor& at, const Plan& plan, struct IoSlice* out, std::uint32_t& count);
     [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
                                         std::byte* to);
@@ -192,6 +205,7 @@ class Tx {
     bool message_failed_ = false;    // the message in progress cannot be finished: the Terminate may cut it off
     std::uint64_t reads_noted_ = 0;  // requests before this index have their place in the ORQ
     bool rtr_noted_ = false;
+    std::uint32_t atomic_msn_ = 1;  // of the next Atomic Response
     std::atomic<bool> rtr_due_{false};
     std::uint8_t rnr_retry_ = 7;         // under the TX lock
     bool confirms_ = false;              // requests are complete when the peer has placed them: it is asked

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/core/atomics.h"
 #include "engine/core/copy.h"
 #include "engine/core/memory_codes.h"
 #include "engine/core/qp_status.h"
@@ -34,6 +35,11 @@ Opcode send_opcode(const SendWqe& wqe) {
     return invalidates ? Opcode::kSendInvalidate : Opcode::kSend;
 }
 
+// Which of the two messages of a request that has_immediate() is the Immediate Data.
+bool is_immediate(const SendWqe& wqe, bool second) {
+    return wqe.opcode == (second ? WrOpcode::kWriteImm : WrOpcode::kSendImm);
+}
+
 }  // namespace
 
 // ---- planning
@@ -42,14 +48,13 @@ Opcode send_opcode(const SendWqe& wqe) {
 bool Tx::plan(const Cursor& at, Plan& out) {
     if (at.terminated) return false;
     const bool faulted = status_.has_fault();
-    const bool inside = at.offset != 0 || at.inside_response;
     if (faulted && status_.fault().terminate_len == 0) return false;  // a Terminate came in, or none may go out
     // Between messages only (RFC 5040 7.1), unless the message in progress is what failed.
-    if (faulted && (!inside || message_failed_)) {
+    if (faulted && (message_failed_ || (at.offset == 0 && at.inside != Inside::kResponse))) {
         out = {Kind::kTerminate, 0};
         return true;
     }
-    if (at.rtr != 0 && !inside && !stream_.fenced) {
+    if (at.rtr != 0 && at.is_between_messages() && !stream_.fenced) {
         out = {Kind::kRtr, 0};
         return true;
     }
@@ -68,8 +73,10 @@ bool Tx::plan(const Cursor& at, Plan& out) {
 
 bool Tx::plan_message(const Cursor& at, Plan& out) {
     if (stream_.fenced) return false;  // RFC 5044 7.1.2 (4)
-    bool response = at.inside_response;
-    if (!response && at.offset == 0) {
+    bool response = false;
+    if (!at.is_between_messages()) {
+        response = at.inside == Inside::kResponse;
+    } else {
         // Messages are not interleaved; between them Responses and requests take turns (DDP-36).
         const bool waiting = at.responses - cursor_.responses < reads_.irq.size();
         response = waiting && at.response_turn;
@@ -85,20 +92,27 @@ bool Tx::plan_message(const Cursor& at, Plan& out) {
         return true;
     }
     const SendWqe& wqe = *sq_.peek(at.request);
-    if (wqe.opcode == WrOpcode::kRead) {
-        out = {Kind::kRequest, 0};
-        return true;
+    bool tagged = wqe.opcode == WrOpcode::kWrite;
+    if (!is_plain(wqe.opcode)) {
+        if (!carries_payload(at, wqe)) {
+            out = {Kind::kRequest, 0};
+            return true;
+        }
+        tagged = wqe.opcode == WrOpcode::kWriteImm;
     }
-    const bool tagged = wqe.opcode == WrOpcode::kWrite;
     const std::uint32_t room = tagged ? wire::max_tagged_payload(mulpdu_) : wire::max_untagged_payload(mulpdu_);
     out = {Kind::kRequest, cut(wqe.length - at.offset, room)};
     return true;
 }
 
+// Not so a Request, and Immediate Data.
+bool Tx::carries_payload(const Cursor& at, const SendWqe& wqe) {
+    return !awaits_response(wqe.opcode) && !is_immediate(wqe, at.inside == Inside::kRequest);
+}
+
 // A question is for all that was sent before it. While one is under way the next batch may be asked about.
 bool Tx::may_ask(const Cursor& at) const {
-    const bool between = at.offset == 0 && !at.inside_response;
-    return between && at.unasked != 0 && at.questions == questions_noted_ &&
+    return at.is_between_messages() && at.unasked != 0 && at.questions == questions_noted_ &&
            at.questions - reads_.answered.load(std::memory_order_acquire) < kMostQuestions &&
            reads_.orq.size() < stream_.parameters.ord && !status_.has_fault();
 }
@@ -106,7 +120,7 @@ bool Tx::may_ask(const Cursor& at) const {
 // A stream that never pauses would else be asked about never. And one that was noted among the Reads, but not sent, has
 // its place in the stream.
 bool Tx::must_ask(const Cursor& at) const {
-    if (at.questions != questions_noted_) return at.request == question_at_ && at.offset == 0 && !at.inside_response;
+    if (at.questions != questions_noted_) return at.request == question_at_ && at.is_between_messages();
     return at.unasked >= kAskAfter && may_ask(at);
 }
 
@@ -120,11 +134,19 @@ std::uint32_t Tx::cut(std::uint32_t left, std::uint32_t room) const {
 bool Tx::request_may_start(const Cursor& at) {
     if (status_.has_fault() || at.request == sq_.tail()) return false;
     const SendWqe& wqe = *sq_.peek(at.request);
-    if (is_local(wqe.opcode)) return false;  // in its turn, when all before it is out (step_local)
-    const bool read = wqe.opcode == WrOpcode::kRead;
+    bool read = false;
+    if (!is_plain(wqe.opcode)) {
+        if (is_local(wqe.opcode)) return false;  // in its turn, when all before it is out (step_local)
+        if (needs_rfc7306(wqe.opcode) && !stream_.parameters.rfc7306) {
+            // It was posted before anybody knew the peer (Qp::check).
+            if (at == cursor_) raise_local_failure(at.request, WcStatus::kLocQpOpErr);
+            return false;
+        }
+        read = awaits_response(wqe.opcode);
+        if (read && at.request >= reads_noted_ && reads_.orq.size() >= stream_.parameters.ord)
+            return false;  // RFC 5040 6.1
+    }
     if (is_fenced(wqe)) return false;
-    if (read && at.request >= reads_noted_ && reads_.orq.size() >= stream_.parameters.ord)
-        return false;  // RFC 5040 6.1
     // Memory is looked at once before the message starts, so that a bad request does not cut a message off. One that
     // fits an FPDU is laid out whole or not at all.
     if (!read && wqe.length <= wire::max_untagged_payload(mulpdu_)) return true;
@@ -139,11 +161,32 @@ bool Tx::request_may_start(const Cursor& at) {
 
 bool Tx::response_may_start(const Cursor& at) {
     const InboundRead& read = reads_.irq.peek(at.responses - cursor_.responses);
+    if (read.is_atomic()) [[unlikely]]
+        return read.state == InboundRead::State::kExecuted || execute_atomic(at);
     if (read.request.size == 0) return true;
     const MemoryError error = reads_.check_source(read.request);
     if (error == MemoryError::kNone) return true;
     source_failed(at, error);
     return false;
+}
+
+// Once, and when its turn has come: the Reads before it have their octets. They are with the transport, or it follows
+// an atomic of which that was true.
+bool Tx::execute_atomic(const Cursor& at) {
+    const std::uint32_t index = at.responses - cursor_.responses;
+    if (index != 0 && !reads_.irq.peek(index - 1).is_atomic()) return false;
+    InboundRead& read = reads_.irq.take_up(index);
+    const MemoryView target = reads_.find_target(read.atomic);
+    MemoryError error = target.error;
+    if (error == MemoryError::kNone && !change_atomically(target.data, read.atomic, read.original))
+        error = MemoryError::kInvalidStag;  // the program has taken the memory away
+    if (error != MemoryError::kNone) {
+        target_failed(at, error);
+        return false;
+    }
+    read.response_msn = atomic_msn_++;
+    read.state = InboundRead::State::kExecuted;
+    return true;
 }
 
 void Tx::payload_failed(const Cursor& at, Kind kind, MemoryError error) {
@@ -179,6 +222,15 @@ void Tx::source_failed(const Cursor& at, MemoryError error) {
     wire::emit_read_request_segment(rest, read.msn, segment.data());
     message_failed_ = at.response_offset != 0;
     status_.raise(Fault::answered(read_code(error), AsyncEvent::kQpAccessErr, segment, segment.size()));
+}
+
+// The same of an Atomic Request, which has no RDMA header to quote (RFC 7306 8.1).
+void Tx::target_failed(const Cursor& at, MemoryError error) {
+    if (at != cursor_) return;
+    const InboundRead& read = reads_.irq.peek();
+    std::array<std::byte, wire::kAtomicRequestSegmentLen> segment;
+    wire::emit_atomic_request_segment(read.atomic, read.msn, segment.data());
+    status_.raise(Fault::answered(atomic_code(error), atomic_event(error), segment, segment.size()));
 }
 
 // ---- layout
@@ -310,14 +362,8 @@ std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out)
     switch (plan.kind) {
         case Kind::kRequest:
             return emit_request(at, plan, out);
-        case Kind::kResponse: {
-            const wire::ReadRequest& request = reads_.irq.peek(at.responses - cursor_.responses).request;
-            const bool last = at.response_offset + plan.payload == request.size;
-            wire::TaggedHeader{last, wire::rdmap_control(Opcode::kReadResponse), request.sink_stag,
-                               request.sink_to + at.response_offset}
-                .emit(out);
-            return wire::kTaggedHeaderLen;
-        }
+        case Kind::kResponse:
+            return emit_response(at, plan, out);
         case Kind::kRtr:
             return emit_rtr(at, out);
         case Kind::kQuestion:
@@ -329,22 +375,77 @@ std::size_t Tx::emit_headers(const Cursor& at, const Plan& plan, std::byte* out)
     return status_.fault().terminate_len;
 }
 
+std::size_t Tx::emit_response(const Cursor& at, const Plan& plan, std::byte* out) const {
+    const InboundRead& read = reads_.irq.peek(at.responses - cursor_.responses);
+    if (read.is_atomic()) {
+        wire::UntaggedHeader{
+            true, wire::rdmap_control(Opcode::kAtomicResponse), 0, wire::kAtomicResponseQueue, read.response_msn, 0}
+            .emit(out);
+        wire::AtomicResponse{read.atomic.id, read.original}.emit(out + wire::kUntaggedHeaderLen);
+        return wire::kAtomicResponseSegmentLen;
+    }
+    const wire::ReadRequest& request = read.request;
+    const bool last = at.response_offset + plan.payload == request.size;
+    wire::TaggedHeader{last, wire::rdmap_control(Opcode::kReadResponse), request.sink_stag,
+                       request.sink_to + at.response_offset}
+        .emit(out);
+    return wire::kTaggedHeaderLen;
+}
+
+std::size_t Tx::emit_immediate(const Cursor& at, const SendWqe& wqe, std::byte* out) const {
+    const bool by_itself = wqe.opcode == WrOpcode::kWriteImm;
+    const bool solicited = by_itself && wqe.has(send_flag::kSolicited);  // else the Send's
+    wire::UntaggedHeader{true,        wire::rdmap_control(solicited ? Opcode::kImmediateSolicited : Opcode::kImmediate),
+                         0,           wire::kSendQueue,
+                         at.send_msn, 0}
+        .emit(out);
+    wire::Immediate{wqe.imm_data, by_itself ? wire::Immediate::kByItself : wire::Immediate::kOfNextSend}.emit(
+        out + wire::kUntaggedHeaderLen);
+    return wire::kImmediateSegmentLen;
+}
+
+std::size_t Tx::emit_atomic(const Cursor& at, std::byte* out) {
+    const std::uint32_t id = note_read(at.request, at.read_msn);
+    SendWqe& wqe = *sq_.peek(at.request);
+    const AtomicWr& operands = wqe.atomic();
+    constexpr std::uint64_t kAll = ~std::uint64_t{0};
+    const wire::AtomicRequest request =
+        wqe.opcode == WrOpcode::kCmpSwap
+            ? wire::AtomicRequest{wire::AtomicOpcode::kCmpSwap,
+                                  id,
+                                  wqe.remote_stag,
+                                  wqe.remote_to,
+                                  operands.swap,
+                                  kAll,
+                                  operands.compare_add,
+                                  kAll}
+            : wire::AtomicRequest{
+                  wire::AtomicOpcode::kFetchAdd, id, wqe.remote_stag, wqe.remote_to, operands.compare_add, 0, 0, kAll};
+    wire::emit_atomic_request_segment(request, at.read_msn, out);
+    return wire::kAtomicRequestSegmentLen;
+}
+
+std::size_t Tx::emit_other(const Cursor& at, const SendWqe& wqe, std::byte* out) {
+    if (has_immediate(wqe.opcode)) return emit_immediate(at, wqe, out);
+    if (is_atomic(wqe.opcode)) return emit_atomic(at, out);
+    const std::uint32_t sink = note_read(at.request, at.read_msn);
+    wire::emit_read_request_segment({sink, 0, wqe.length, wqe.remote_stag, wqe.remote_to}, at.read_msn, out);
+    return wire::kReadRequestSegmentLen;
+}
+
 std::size_t Tx::emit_request(const Cursor& at, const Plan& plan, std::byte* out) {
     const SendWqe& wqe = *sq_.peek(at.request);
+    bool tagged = wqe.opcode == WrOpcode::kWrite;
+    if (!is_plain(wqe.opcode)) {
+        if (!carries_payload(at, wqe)) return emit_other(at, wqe, out);
+        tagged = wqe.opcode == WrOpcode::kWriteImm;
+    }
     const bool last = at.offset + plan.payload == wqe.length;
-    switch (wqe.opcode) {
-        case WrOpcode::kWrite:
-            wire::TaggedHeader{last, wire::rdmap_control(Opcode::kWrite),
-                               wqe.remote_stag != 0 ? wqe.remote_stag : kAnyStag, wqe.remote_to + at.offset}
-                .emit(out);
-            return wire::kTaggedHeaderLen;
-        case WrOpcode::kRead: {
-            const std::uint32_t sink = note_read(at.request, at.read_msn);
-            wire::emit_read_request_segment({sink, 0, wqe.length, wqe.remote_stag, wqe.remote_to}, at.read_msn, out);
-            return wire::kReadRequestSegmentLen;
-        }
-        default:
-            break;
+    if (tagged) {
+        wire::TaggedHeader{last, wire::rdmap_control(Opcode::kWrite), wqe.remote_stag != 0 ? wqe.remote_stag : kAnyStag,
+                           wqe.remote_to + at.offset}
+            .emit(out);
+        return wire::kTaggedHeaderLen;
     }
     const std::uint32_t invalidate = wqe.opcode == WrOpcode::kSendInv ? wqe.remote_stag : 0;
     wire::UntaggedHeader{last,     wire::rdmap_control(send_opcode(wqe)), invalidate, wire::kSendQueue, at.send_msn,
@@ -383,8 +484,9 @@ std::size_t Tx::emit_question(const Cursor& at, std::byte* out) {
     return wire::kReadRequestSegmentLen;
 }
 
-// Gives a Read its place among the outstanding ones, once, before its Request can leave. Returns its sink STag. A
-// Request may be laid out again when its place is gone already: a peer can answer what it has not been asked in full.
+// Gives a Read or an atomic its place among the outstanding ones, once, before its Request can leave. Returns its sink
+// STag, or identifier. A Request may be laid out again when its place is gone already: a peer can answer what it has
+// not been asked in full.
 std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
     SendWqe& wqe = *sq_.peek(index);
     if (index < reads_noted_) return wqe.sink_stag;
@@ -394,6 +496,20 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
     reads_.orq.publish({index, wqe.sink_stag, wqe.length, msn, index});
     reads_noted_ = index + 1;
     return wqe.sink_stag;
+}
+
+// Requests that are not plain. False: there is more of it.
+bool Tx::advance_other(Cursor& at, const SendWqe& wqe) {
+    if (awaits_response(wqe.opcode)) {
+        ++at.read_msn;
+        return true;
+    }
+    const bool second = at.inside == Inside::kRequest;
+    if (!is_immediate(wqe, second) && at.offset != wqe.length) return false;
+    if (is_immediate(wqe, second) || wqe.opcode == WrOpcode::kSendImm) ++at.send_msn;
+    at.offset = 0;
+    at.inside = second ? Inside::kNothing : Inside::kRequest;
+    return second;
 }
 
 // Inline wherever it is called: small messages would pay for the call.
@@ -414,8 +530,9 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             break;
         case Kind::kResponse:
             at.response_offset += plan.payload;
-            at.inside_response = at.response_offset != reads_.irq.peek(at.responses - cursor_.responses).request.size;
-            if (at.inside_response) break;
+            at.inside = Inside::kResponse;
+            if (at.response_offset != reads_.irq.peek(at.responses - cursor_.responses).request.size) break;
+            at.inside = Inside::kNothing;
             at.response_offset = 0;
             ++at.responses;
             at.response_turn = false;
@@ -423,8 +540,8 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
         case Kind::kRequest: {
             const SendWqe& wqe = *sq_.peek(at.request);
             at.offset += plan.payload;
-            if (wqe.opcode == WrOpcode::kRead) {
-                ++at.read_msn;
+            if (!is_plain(wqe.opcode)) {
+                if (!advance_other(at, wqe)) break;
             } else if (at.offset != wqe.length) {
                 break;
             } else if (wqe.opcode != WrOpcode::kWrite) {
@@ -432,7 +549,7 @@ std::uint32_t Tx::note_read(std::uint64_t index, std::uint32_t msn) {
             }
             if (confirms_)
                 at.unasked =
-                    wqe.opcode == WrOpcode::kRead ? 0 : at.unasked + kChargeOfMessage + std::min(wqe.length, kAskAfter);
+                    awaits_response(wqe.opcode) ? 0 : at.unasked + kChargeOfMessage + std::min(wqe.length, kAskAfter);
             at.offset = 0;
             ++at.request;
             at.response_turn = true;

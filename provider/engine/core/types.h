@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Value types that cross the engine's boundary. Numbers equal those of <infiniband/verbs.h>, which the core does not
-// include; verbs/ checks them with static_assert.
+// Value types that cross the engine's boundary. Numbers equal those of <infiniband/verbs.h>, unless it says otherwise;
+// the core does not include that, and verbs/ checks them with static_assert.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,50 @@ struct Sge {  // laid out as ibv_sge
     std::uint32_t lkey;
 };
 
-enum class WrOpcode : std::uint8_t { kWrite = 0, kSend = 2, kRead = 4, kLocalInv = 7, kBind = 8, kSendInv = 9 };
+// Not verbs' numbers: the order makes each question below one comparison or two.
+enum class WrOpcode : std::uint8_t {
+    kWrite,
+    kSend,
+    kSendInv,
+    kWriteImm,
+    kSendImm,
+    kLocalInv,
+    kBind,
+    kCmpSwap,
+    kFetchAdd,
+    kRead,
+};
 
+constexpr bool is_between(WrOpcode opcode, WrOpcode first, WrOpcode last) {
+    return opcode >= first && opcode <= last;
+}
+// One message, whose payload is the request's.
+constexpr bool is_plain(WrOpcode opcode) {
+    return opcode <= WrOpcode::kSendInv;
+}
+// Two messages: the Write, and then its Immediate Data; or Immediate Data, and then the Send that it belongs to.
+constexpr bool has_immediate(WrOpcode opcode) {
+    return is_between(opcode, WrOpcode::kWriteImm, WrOpcode::kSendImm);
+}
+constexpr bool is_atomic(WrOpcode opcode) {
+    return is_between(opcode, WrOpcode::kCmpSwap, WrOpcode::kFetchAdd);
+}
+// Only for a peer that has agreed (StreamParameters::rfc7306).
+constexpr bool needs_rfc7306(WrOpcode opcode) {
+    return has_immediate(opcode) || is_atomic(opcode);
+}
+// What an unreliable connection carries (ibv_post_send(3)).
+constexpr bool is_for_unreliable(WrOpcode opcode) {
+    return opcode == WrOpcode::kSend || opcode == WrOpcode::kWrite || opcode == WrOpcode::kSendImm ||
+           opcode == WrOpcode::kWriteImm;
+}
+// Complete when its Response is delivered, in read order.
+constexpr bool awaits_response(WrOpcode opcode) {
+    return opcode >= WrOpcode::kCmpSwap;
+}
 // Done here, with nothing on the wire.
 constexpr bool is_local(WrOpcode opcode) {
-    return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBind;
+    return is_between(opcode, WrOpcode::kLocalInv, WrOpcode::kBind);
 }
 
 namespace send_flag {  // ibv_send_flags
@@ -50,7 +89,17 @@ enum class WcStatus : std::uint32_t {
     kGeneralErr = 21,
 };
 
-enum class WcOpcode : std::uint32_t { kSend = 0, kWrite = 1, kRead = 2, kBind = 5, kLocalInv = 6, kRecv = 128 };
+enum class WcOpcode : std::uint32_t {
+    kSend = 0,
+    kWrite = 1,
+    kRead = 2,
+    kCompSwap = 3,
+    kFetchAdd = 4,
+    kBind = 5,
+    kLocalInv = 6,
+    kRecv = 128,
+    kRecvRdmaWithImm = 129,
+};
 
 namespace wc_flag {  // ibv_wc_flags
 inline constexpr std::uint32_t kGrh = 1, kWithImm = 2, kWithInv = 8;
@@ -65,9 +114,11 @@ struct WorkCompletion {
     std::uint32_t byte_len;
     std::uint32_t qpn;
     std::uint32_t wc_flags;
-    std::uint32_t invalidated_stag;  // valid with wc_flag::kWithInv
+    union {
+        std::uint32_t invalidated_stag;  // valid with wc_flag::kWithInv
+        std::uint32_t imm_data;          // valid with wc_flag::kWithImm; network order
+    };
     std::uint32_t vendor_err;  // layer << 12 | type << 8 | code of the Terminate sent or received, else 0 (VERBS-16)
-    std::uint32_t imm_data;    // network order; valid with wc_flag::kWithImm
     std::uint64_t timestamp;   // when it was made, by the CQ's clock; 0: the CQ has none
     std::uint32_t src_qpn;     // of a datagram that has come, else 0
 };
@@ -83,15 +134,24 @@ struct BindWr {
     std::uint32_t access;  // remote rights, kZeroBased
 };
 
+struct AtomicWr {
+    std::uint64_t compare_add;
+    std::uint64_t swap;  // kCmpSwap
+};
+
 struct SendWr {
     std::uint64_t wr_id;
     WrOpcode opcode;
-    std::uint32_t flags;            // send_flag; the QP's sq_sig_all is already folded into kSignaled by the engine
-    std::span<const Sge> sges;      // lkey is not looked at with kInline
-    std::uint64_t remote_addr;      // kWrite, kRead: TO at the peer; kBind: where the window starts in the region
-    std::uint32_t rkey;             // kWrite, kRead: STag at the peer; kBind: the window's from now on
-    std::uint32_t invalidate_stag;  // kSendInv, kLocalInv
-    BindWr bind{};                  // kBind
+    std::uint32_t flags;        // send_flag; the QP's sq_sig_all is already folded into kSignaled by the engine
+    std::span<const Sge> sges;  // lkey is not looked at with kInline
+    std::uint64_t remote_addr;  // Writes, kRead, atomics: TO at the peer; kBind: where the window starts in the region
+    std::uint32_t rkey;         // Writes, kRead, atomics: STag at the peer; kBind: the window's from now on
+    union {
+        std::uint32_t invalidate_stag;  // kSendInv, kLocalInv
+        std::uint32_t imm_data;         // kWriteImm, kSendImm; network order
+    };
+    BindWr bind{};      // kBind
+    AtomicWr atomic{};  // atomics
 };
 
 struct RecvWr {
@@ -100,12 +160,13 @@ struct RecvWr {
 };
 
 // kFull: the queue has max_wr requests outstanding (ENOMEM). kBadState: the QP's state takes no such request (EINVAL).
-// kInvalid: opcode, flags, element count, inline size or total length out of range (EINVAL).
-enum class PostResult { kOk, kFull, kBadState, kInvalid };
+// kInvalid: opcode, flags, element count, inline size or total length out of range (EINVAL). kNotAgreed: the peer does
+// not take it (EOPNOTSUPP).
+enum class PostResult { kOk, kFull, kBadState, kInvalid, kNotAgreed };
 
 // Why an STag does not open what it was asked for, in DDP-31's order. kForeign: the table does not know, ForeignMemory
-// does.
-enum class MemoryError : std::uint8_t { kNone, kInvalidStag, kWrongPd, kAccess, kWrap, kBounds, kForeign };
+// does. kMisaligned: not for an atomic.
+enum class MemoryError : std::uint8_t { kNone, kInvalidStag, kWrongPd, kAccess, kWrap, kBounds, kMisaligned, kForeign };
 
 enum class QpState : std::uint8_t {  // ibv_qp_state; the iWARP name behind it
     kReset = 0,                      // IDLE
@@ -159,6 +220,7 @@ struct StreamParameters {
     bool markers_tx, markers_rx;
     bool large_fpdu;         // ULPDUs up to 64768 octets whatever the EMSS
     bool short_first;        // with large_fpdu: every segment of a message but the first has the largest ULPDU
+    bool rfc7306;            // both ends take Immediate Data, of Sends too (wire::Immediate), and atomics
     bool p2p;                // the Initiator's first FPDU is an RTR message
     std::uint8_t rtr;        // SWRNIC_RTR_*: the kind to send (Initiator) or the kinds that may come (Responder)
     std::uint8_t terminate;  // not 0: send Terminate 2/0/this and close
