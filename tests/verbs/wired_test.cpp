@@ -2,7 +2,6 @@
 // Queue pairs wired by hand: GID, QP number and modify_qp instead of rdma_cm. The sequences of calls are those of
 // programs that do so.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -19,27 +18,12 @@
 #include <thread>
 
 #include "pair.h"
+#include "wiring.h"
 
 namespace swrnic::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-constexpr int kRtsMask =
-    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-constexpr unsigned kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-
-std::size_t open_descriptors() {
-    std::size_t count = 0;
-    DIR* dir = opendir("/proc/self/fd");
-    while (readdir(dir) != nullptr)
-        ++count;
-    closedir(dir);
-    return count;
-}
 
 class Wired : public DeviceTest {
   protected:
@@ -732,17 +716,7 @@ TEST_F(Wired, StrangersAreRefused) {
     if (a->qp_num > b->qp_num) std::swap(a, b);  // a connects
     ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
     const auto ask = [&](std::uint32_t caller, std::uint32_t called, char version) {
-        std::string request = "MPA ID Req Frame";
-        std::string said("SWQP", 4);
-        said += version;
-        said.append(3, '\0');
-        for (const std::uint32_t qpn : {caller, called}) {
-            said.append(reinterpret_cast<const char*>(gid_.raw), 16);
-            const std::uint32_t wire_order = htonl(qpn);
-            said.append(reinterpret_cast<const char*>(&wire_order), 4);
-        }
-        request += {'\x00', '\x01', '\x00', static_cast<char>(said.size())};
-        request += said;
+        const std::string request = wired_request({gid_, caller}, {gid_, called}, version);
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in to{};
         to.sin_family = AF_INET;

@@ -2,11 +2,13 @@
 // Queue pairs wired by hand, and where programs differ as they do it.
 #pragma once
 
+#include <dirent.h>
 #include <netinet/in.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "device.h"
 
@@ -114,6 +116,29 @@ inline int to_rtr_and_rts(ibv_qp* qp, const Wiring& chosen, const WiredEnd& peer
 inline int wire(ibv_qp* qp, const Wiring& chosen, const WiredEnd& peer) {
     const int error = to_init(qp, chosen);
     return error != 0 ? error : to_rtr_and_rts(qp, chosen, peer);
+}
+
+// What the end that calls says first (docs/PROTOCOL.md, "Wired queue pairs").
+inline std::string wired_request(const WiredEnd& caller, const WiredEnd& called, char version = 1) {
+    std::string said("SWQP", 4);
+    said += version;
+    said.append(3, '\0');
+    for (const WiredEnd& end : {caller, called}) {
+        said.append(reinterpret_cast<const char*>(end.gid.raw), sizeof end.gid.raw);
+        const std::uint32_t in_order = htonl(end.qpn);
+        said.append(reinterpret_cast<const char*>(&in_order), sizeof in_order);
+    }
+    const std::string head{'\0', '\1', '\0', static_cast<char>(said.size())};  // no flags, revision, length
+    return "MPA ID Req Frame" + head + said;
+}
+
+inline std::size_t open_descriptors() {
+    std::size_t count = 0;
+    DIR* dir = opendir("/proc/self/fd");
+    while (readdir(dir) != nullptr)
+        ++count;
+    closedir(dir);
+    return count;
 }
 
 // What one process has of a wired connection.
