@@ -50,8 +50,10 @@ void swr_user_put(struct swr_user *user)
 	if (last)
 		__xa_erase(users, __kuid_val(user->uid));
 	xa_unlock(users);
-	if (last)
+	if (last) {
+		WARN_ON(!list_empty(&user->ports));
 		kfree(user);
+	}
 }
 
 static struct swr_user *user_find(struct swr_device *dev, kuid_t uid)
@@ -82,6 +84,8 @@ struct swr_user *swr_user_get(struct swr_device *dev)
 		user->contexts = 1;
 		user->dev = dev;
 		user->uid = uid;
+		mutex_init(&user->ports_lock);
+		INIT_LIST_HEAD(&user->ports);
 		error = xa_insert(&dev->users, __kuid_val(uid), user, GFP_KERNEL_ACCOUNT);
 		if (!error)
 			return user;

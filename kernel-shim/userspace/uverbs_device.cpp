@@ -32,7 +32,7 @@ ib_uverbs_query_device_resp device_attributes() {
     a.device_cap_flags = kMemWindow | kMemWindowType2B;
     a.max_mr = SWR_MAX_MR;
     a.max_mw = SWR_MAX_MW;
-    a.max_ah = kMaxAh;
+    a.max_ah = SWR_MAX_AH;
     a.max_srq = SWR_MAX_SRQ;
     a.max_srq_wr = SWR_MAX_SRQ_WR;
     a.max_srq_sge = SWR_MAX_SGE;
