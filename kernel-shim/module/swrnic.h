@@ -74,6 +74,7 @@ enum swr_kind {
 	SWR_PDS,
 	SWR_MRS,
 	SWR_MWS,
+	SWR_AHS,
 	SWR_CQS,
 	SWR_SRQS,
 	SWR_QPS,
@@ -172,6 +173,11 @@ struct swr_mr {
 
 struct swr_mw {
 	struct ib_mw ibmw;
+	struct swr_user *user;
+};
+
+struct swr_ah {
+	struct ib_ah ibah;
 	struct swr_user *user;
 };
 
@@ -283,6 +289,8 @@ struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 int swr_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 int swr_dealloc_mw(struct ib_mw *ibmw);
+int swr_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *attr, struct ib_udata *udata);
+int swr_destroy_ah(struct ib_ah *ibah, u32 flags);
 int swr_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct swr_create_cq_arg *arg);
 int swr_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 void swr_cq_put(struct swr_cq *cq);

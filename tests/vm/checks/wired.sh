@@ -6,7 +6,7 @@
 # gid_of DEVICE ADDRESS: the index of the GID that is this IPv4 address.
 gid_of() {
     local text i
-    # shellcheck disable=SC2046
+    # shellcheck disable=SC2046,SC2183
     text=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(tr . ' ' <<<"$2"))
     for ((i = 0; i < 256; i++)); do
         [ "$(cat "/sys/class/infiniband/$1/ports/1/gids/$i")" != "$text" ] || break

@@ -7,6 +7,7 @@ modprobe swrnic || die "modprobe"
 make_device swr0 dummy0 192.0.2.1/24
 ip link set lo up
 shim="/opt/swrnic/bin/swrnic run --only --"
+# shellcheck disable=SC2086
 expect 'transport.*iWARP' $shim ibv_devinfo
 for test in ib_write_bw ib_read_bw ib_send_bw ib_write_lat ib_read_lat ib_send_lat; do
     size=65536

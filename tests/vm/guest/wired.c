@@ -274,22 +274,42 @@ static void step_pair(void)
 		ibv_destroy_qp(qps[i]);
 }
 
+static void refuse_handle(int index, const union ibv_gid *gid)
+{
+	struct ibv_ah_attr attr = { .is_global = !!gid, .port_num = 1 };
+
+	attr.grh.sgid_index = index;
+	if (gid)
+		attr.grh.dgid = *gid;
+	if (ibv_create_ah(pd, &attr))
+		fail("an address handle of what cannot be reached");
+}
+
 static void step_refused(void)
 {
+	struct ibv_ah_attr reachable = { .is_global = 1, .port_num = 1, .grh = { .dgid = own, .sgid_index = own_index } };
+	struct ibv_ah *ah = ibv_create_ah(pd, &reachable);
 	struct ibv_qp *qp = make_qp();
 	union ibv_gid gid = own;
+
+	if (!ah || ibv_destroy_ah(ah))
+		fail("no address handle of a GID of our own");
+	refuse_handle(0, NULL);
+	refuse_handle(255, &own);
 
 	to_init(qp);
 	if (to_rtr(qp, 12345 << 8, 0, NULL) != EINVAL)
 		fail("taken without a GID");
-	if (to_rtr(qp, 12345 << 8, 255, &own) != EINVAL)
+	if (to_rtr(qp, 12345 << 8, 255, &own) != ENODATA) /* the core's word, before the driver is asked */
 		fail("taken by an empty GID");
 	memcpy(gid.raw + 12, "\xe0\0\0\x01", 4);
 	if (to_rtr(qp, 12345 << 8, own_index, &gid) != EINVAL)
 		fail("a group is taken for a peer");
+	refuse_handle(own_index, &gid);
 	memcpy(gid.raw + 12, "\xcb\0\x71\x01", 4); /* 203.0.113.1: no route */
 	if (to_rtr(qp, 12345 << 8, own_index, &gid) != EINVAL)
 		fail("taken without a route");
+	refuse_handle(own_index, &gid);
 	if (to_rtr(qp, qp->qp_num, own_index, &own))
 		fail("refused after that");
 	to_rts(qp, 0);
