@@ -45,11 +45,10 @@ for test in ib_write_bw ib_read_bw ib_send_bw ib_write_lat ib_read_lat ib_send_l
     echo "$test: passed"
 done
 pair - - 18515 "ib_write_bw -d swr0 -q 16 -n 100 -F" "ib_write_bw -d swr0 -q 16 -n 100 -F 192.0.2.1"
-for options in "" "-e" "-s 65536"; do
-    for program in ibv_rc_pingpong ibv_srq_pingpong; do
-        pair - - 18515 "$program -d swr0 -g $index $options" "$program -d swr0 -g $index $options 192.0.2.1"
-        grep -q '1000 iters in ' /tmp/client || die "$program $options: $(cat /tmp/client)"
-    done
+# ibv_srq_pingpong polls 20 completions for each event, and of its 16 QPs there may be 32: with -e it has fewer.
+for command in ibv_rc_pingpong "ibv_rc_pingpong -e" "ibv_rc_pingpong -s 65536" ibv_srq_pingpong "ibv_srq_pingpong -e -q 8"; do
+    pair - - 18515 "$command -d swr0 -g $index" "$command -d swr0 -g $index 192.0.2.1"
+    grep -q '1000 iters in ' /tmp/client || die "$command: $(cat /tmp/client)"
 done
 echo "pingpongs: passed"
 pair - - 18515 "ibv_rc_pingpong -d swr0 -g 0" "ibv_rc_pingpong -d swr0 -g 0 192.0.2.1"
