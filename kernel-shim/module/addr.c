@@ -31,6 +31,17 @@ static bool is_loopback(const struct in6_addr *addr)
 	return ipv6_addr_loopback(addr);
 }
 
+bool swr_addr_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	struct in6_addr one, other;
+
+	if (!swr_addr_len(a) || !swr_addr_len(b))
+		return false;
+	as_v6(a, &one);
+	as_v6(b, &other);
+	return ipv6_addr_equal(&one, &other);
+}
+
 bool swr_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	struct in6_addr one, other;

@@ -50,41 +50,6 @@ bool swr_cm_is_foreign(const struct swr_device *dev, const struct iw_cm_id *cm_i
 
 /* ---- the active side --------------------------------------------------------------------------------------------------- */
 
-/*
- * The port is the kernel's choice: rdma_cm's own numbers are not reserved with TCP. It is drawn when the peer is known, so that it
- * is none on which a connection to that peer still lingers; and what lingers of this one keeps no listener from the port.
- */
-static int bind_to_address(struct socket *sock, struct sockaddr_storage *local)
-{
-	int error, on = 1;
-
-	sock_set_reuseaddr(sock->sk);
-	error = sock->ops->setsockopt(sock, SOL_IP, IP_BIND_ADDRESS_NO_PORT, KERNEL_SOCKPTR(&on), sizeof(on));
-	if (error)
-		return error;
-	*swr_addr_port(local) = 0;
-	return kernel_bind(sock, (struct sockaddr *)local, swr_addr_len(local));
-}
-
-static int make_socket(struct swr_conn *conn, struct socket **sockp)
-{
-	struct sockaddr_storage local = conn->local;
-	int error = swr_socket_create(conn->dev, conn->peer.ss_family, sockp);
-
-	if (error)
-		return error;
-	if (local.ss_family != conn->peer.ss_family || swr_addr_is_any(&local)) {
-		sock_set_reuseaddr((*sockp)->sk);
-		return 0;
-	}
-	error = bind_to_address(*sockp, &local);
-	if (error) {
-		sock_release(*sockp);
-		*sockp = NULL;
-	}
-	return error;
-}
-
 static int prepare(struct swr_conn *conn, struct swr_qp *qp, struct iw_cm_id *cm_id, const struct iw_cm_conn_param *param)
 {
 	struct socket *sock;
@@ -101,12 +66,12 @@ static int prepare(struct swr_conn *conn, struct swr_qp *qp, struct iw_cm_id *cm
 	conn->terms = swrnic_terms(&qp->startup, param->ird, param->ord, conn->same_host);
 	if (swrnic_mpa_initiate(&conn->mpa, &conn->terms, conn->private_data, conn->private_len))
 		return -EINVAL;
-	error = make_socket(conn, &sock);
+	error = swr_conn_make_socket(conn, &sock);
 	if (error)
 		return error;
 	swr_conn_hook_socket(conn, sock, NULL);
 	/* Made now, since a worker could only make it root's. */
-	return conn->terms.rev >= 2 ? make_socket(conn, &conn->spare) : 0;
+	return conn->terms.rev >= 2 ? swr_conn_make_socket(conn, &conn->spare) : 0;
 }
 
 int swr_iw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)

@@ -8,6 +8,7 @@
 #include "kverbs.h"
 #include "listen.h"
 #include "startup.h"
+#include "wired.h"
 
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -124,8 +125,12 @@ static bool owner_dies(const struct swr_conn *conn)
 static void expire_locked(struct swr_conn *conn)
 {
 	conn->deadline = 0;
-	if (conn->state == SWR_CONN_STARTUP)
+	if (conn->state == SWR_CONN_PAUSING)
+		swr_wired_call_locked(conn);
+	else if (conn->state == SWR_CONN_STARTUP)
 		swr_conn_mpa_event_locked(conn, swrnic_mpa_timeout(&conn->mpa));
+	else if (conn->state == SWR_CONN_CONNECTING)
+		swr_conn_startup_failed_locked(conn, -ETIMEDOUT);
 	else
 		swr_conn_fail_locked(conn, -ETIMEDOUT);
 }
@@ -343,7 +348,9 @@ static void end_locked(struct swr_conn *conn, int error, bool abort)
 		conn->stream = NULL;
 	}
 	swr_conn_decided_locked(conn);
-	if (conn->qp && (was == SWR_CONN_TAKEN || was == SWR_CONN_READY)) {
+	if (conn->qp && conn->wired) {
+		swr_wired_ended_locked(conn, was == SWR_CONN_READY); /* no event: its requests will tell */
+	} else if (conn->qp && (was == SWR_CONN_TAKEN || was == SWR_CONN_READY)) {
 		swr_qp_set_state(conn->qp, IB_QPS_ERR);
 		if (abort)
 			swr_file_tell(conn->qp, SWR_PENDING_ERROR);
@@ -356,6 +363,14 @@ static void end_locked(struct swr_conn *conn, int error, bool abort)
 void swr_conn_fail_locked(struct swr_conn *conn, int error)
 {
 	end_locked(conn, error, true);
+}
+
+void swr_conn_startup_failed_locked(struct swr_conn *conn, int error)
+{
+	if (conn->wired && conn->initiator)
+		swr_wired_call_later_locked(conn);
+	else
+		swr_conn_fail_locked(conn, error);
 }
 
 void swr_conn_fail(struct swr_conn *conn, int error)
@@ -398,8 +413,10 @@ int swr_conn_ready(struct swr_conn *conn)
 		conn->state = SWR_CONN_READY;
 		look_no_more(conn);
 		swr_qp_started(conn->qp, conn);
-		swr_qp_set_state(conn->qp, IB_QPS_RTS);
-		raise_locked(conn, conn->initiator ? IW_CM_EVENT_CONNECT_REPLY : IW_CM_EVENT_ESTABLISHED, 0);
+		if (!conn->wired) {
+			swr_qp_set_state(conn->qp, IB_QPS_RTS);
+			raise_locked(conn, conn->initiator ? IW_CM_EVENT_CONNECT_REPLY : IW_CM_EVENT_ESTABLISHED, 0);
+		}
 		error = 0;
 	}
 	mutex_unlock(&conn->lock);
@@ -421,15 +438,28 @@ int swr_conn_closed(struct swr_conn *conn)
 
 /* ---- what MPA startup reports ------------------------------------------------------------------------------------------ */
 
-/*
- * The stream goes to the process. terminate: only to be ended by a Terminate message; for the ULP the connection has failed now.
- * The socket's early FPDUs stay in it.
- */
-void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate)
+/* The stream goes to the process, as swr_conn.connected describes it. The socket's early FPDUs stay in it. */
+void swr_conn_hand_over_locked(struct swr_conn *conn)
 {
 	struct swr_qp *qp = conn->qp;
 
-	if (!qp || swrnic_mpa_connected(&conn->mpa, &conn->connected)) {
+	spin_lock_irq(&qp->lock);
+	if (conn->wired) {
+		swr_wired_begun(qp);
+	} else {
+		qp->ird = swrnic_shown_depth(conn->connected.ird);
+		qp->ord = swrnic_shown_depth(conn->connected.ord);
+	}
+	spin_unlock_irq(&qp->lock);
+	conn->state = SWR_CONN_QUEUED;
+	swr_conn_set_deadline(conn, conn->timeout_ms);
+	swr_file_tell(qp, SWR_PENDING_CONNECTED);
+}
+
+/* terminate: the stream is only to be ended by a Terminate message; for the ULP the connection has failed now. */
+void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate)
+{
+	if (!conn->qp || swrnic_mpa_connected(&conn->mpa, &conn->connected)) {
 		swr_conn_fail_locked(conn, -ECONNABORTED);
 		return;
 	}
@@ -440,16 +470,10 @@ void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate)
 	}
 	if (conn->same_host)
 		conn->connected.flags |= SWRNIC_CONN_SAME_HOST;
-	spin_lock_irq(&qp->lock);
-	qp->ird = swrnic_shown_depth(conn->connected.ird);
-	qp->ord = swrnic_shown_depth(conn->connected.ord);
-	spin_unlock_irq(&qp->lock);
 	conn->terminate = terminate;
-	conn->state = SWR_CONN_QUEUED;
-	swr_conn_set_deadline(conn, conn->timeout_ms);
 	if (terminate)
 		tell_end_locked(conn, false, -EPROTO);
-	swr_file_tell(qp, SWR_PENDING_CONNECTED);
+	swr_conn_hand_over_locked(conn);
 	swr_conn_kick(conn);
 }
 
@@ -486,6 +510,10 @@ void swr_conn_request_locked(struct swr_conn *conn)
 	struct iw_cm_event event = { .event = IW_CM_EVENT_CONNECT_REQUEST, .local_addr = conn->local, .remote_addr = conn->peer };
 	int error;
 
+	if (!conn->listener->cm_id) {
+		swr_wired_request_locked(conn);
+		return;
+	}
 	/* More than rdma_cm can show: refused in the open rather than cut short. */
 	if (peer->private_len > SWR_MAX_PRIVATE) {
 		swr_conn_reject_locked(conn, NULL, 0);

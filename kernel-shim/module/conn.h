@@ -7,6 +7,7 @@
 
 enum swr_conn_state {
 	SWR_CONN_NEW,	     /* being put together */
+	SWR_CONN_PAUSING,    /* of a wired QP: the peer is not there yet, and is called again */
 	SWR_CONN_CONNECTING, /* TCP */
 	SWR_CONN_STARTUP,    /* MPA frames */
 	SWR_CONN_DECIDING,   /* CONNECT_REQUEST is raised, the ULP thinks */
@@ -26,14 +27,17 @@ struct swr_conn {
 	bool same_host;
 	bool terminate;		       /* the stream goes down to end at once; the ULP has been told already */
 	u32 id;			       /* in swr_device.conns, while undecided */
-	struct iw_cm_id *cm_id;	       /* holds a reference until the last event */
+	struct iw_cm_id *cm_id;	       /* holds a reference until the last event; NULL: nobody hears of it */
 	struct swr_qp *qp;	       /* holds a reference until the end */
 	struct swr_listener *listener; /* until the ULP has decided; holds a reference */
 	struct list_head link;	       /* swr_listener.half_open */
 	unsigned long since;	       /* jiffies when it came there */
 	struct list_head all_link;     /* swr_device.all_conns */
-	bool starting;		       /* counted among the startups */
-	unsigned long deadline;	       /* jiffies; 0: none */
+	bool wired;		       /* of a QP that is wired by hand: there is no cm_id */
+	u32 pause_ms;		       /* before its next call */
+	struct swrnic_wired_end here, there;
+	bool starting;		/* counted among the startups */
+	unsigned long deadline; /* jiffies; 0: none */
 	u32 timeout_ms;
 	struct sockaddr_storage local, peer;
 
@@ -61,6 +65,8 @@ struct swr_conn *swr_conn_find(struct swr_device *dev, u32 id); /* undecided; wi
 void swr_conn_decided_locked(struct swr_conn *conn);
 void swr_conn_fail_locked(struct swr_conn *conn, int error);
 void swr_conn_fail(struct swr_conn *conn, int error);
+void swr_conn_startup_failed_locked(struct swr_conn *conn, int error); /* the same, unless it is tried again */
+void swr_conn_hand_over_locked(struct swr_conn *conn);
 void swr_conn_full_operation_locked(struct swr_conn *conn, bool terminate);
 int swr_conn_give_away_locked(struct swr_conn *conn, struct socket **sockp);
 void swr_conn_keep_file_locked(struct swr_conn *conn, struct file *file);	       /* of what was given away */

@@ -39,6 +39,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr, st
 	attr->max_mr = SWR_MAX_MR;
 	attr->max_mw = SWR_MAX_MW;
 	attr->atomic_cap = IB_ATOMIC_GLOB;
+	attr->max_ah = SWR_MAX_AH;
 	attr->device_cap_flags = IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_fast_reg_page_list_len = SWR_MAX_FAST_REG_PAGES;
 	attr->max_pd = SWR_MAX_PD;
@@ -225,6 +226,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.alloc_pd = swr_alloc_pd,
 	.alloc_ucontext = swr_alloc_ucontext,
 	.create_cq = swr_create_cq,
+	.create_user_ah = swr_create_ah,
 	.create_qp = swr_create_qp,
 	.create_srq = swr_create_srq,
 	.dealloc_driver = dealloc_driver,
@@ -232,6 +234,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.dealloc_pd = swr_dealloc_pd,
 	.dealloc_ucontext = swr_dealloc_ucontext,
 	.dereg_mr = swr_dereg_mr,
+	.destroy_ah = swr_destroy_ah,
 	.destroy_cq = swr_destroy_cq,
 	.destroy_qp = swr_destroy_qp,
 	.destroy_srq = swr_destroy_srq,
@@ -263,6 +266,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.reg_user_mr = swr_reg_user_mr,
 	.req_notify_cq = swr_req_notify_cq,
 
+	INIT_RDMA_OBJ_SIZE(ib_ah, swr_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, swr_cq, ibcq),
 	INIT_RDMA_OBJ_SIZE(ib_mw, swr_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, swr_pd, ibpd),

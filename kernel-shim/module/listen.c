@@ -229,6 +229,69 @@ static void unhook(struct swr_listener *listener)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+static struct swr_listener *listener_alloc(struct swr_device *dev)
+{
+	struct swr_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
+
+	if (!listener)
+		return NULL;
+	kref_init(&listener->kref);
+	mutex_init(&listener->lock);
+	INIT_LIST_HEAD(&listener->half_open);
+	INIT_DELAYED_WORK(&listener->work, accept_work);
+	listener->dev = dev;
+	return listener;
+}
+
+static int listen_on(struct swr_listener *listener)
+{
+	int error;
+
+	hook(listener);
+	error = kernel_listen(listener->sock, SWR_TCP_BACKLOG);
+	if (!error)
+		return 0;
+	unhook(listener);
+	cancel_delayed_work_sync(&listener->work);
+	return error;
+}
+
+struct swr_listener *swr_listener_open(struct swr_device *dev, struct socket *sock)
+{
+	struct swr_listener *listener = listener_alloc(dev);
+	int error;
+
+	if (!listener)
+		return ERR_PTR(-ENOMEM);
+	listener->sock = sock;
+	error = listen_on(listener);
+	if (!error)
+		return listener;
+	swr_listener_put(listener);
+	return ERR_PTR(error);
+}
+
+void swr_listener_close(struct swr_listener *listener)
+{
+	struct swr_conn *conn;
+
+	mutex_lock(&listener->lock);
+	WRITE_ONCE(listener->closed, true);
+	mutex_unlock(&listener->lock);
+	if (listener->sock) {
+		unhook(listener);
+		cancel_delayed_work_sync(&listener->work);
+	}
+	while ((conn = pop_oldest(listener))) {
+		swr_conn_fail(conn, -ECONNABORTED);
+		swr_conn_put(conn);
+	}
+	if (listener->sock)
+		sock_release(listener->sock);
+	listener->sock = NULL;
+	swr_listener_put(listener);
+}
+
 /* ---- iw_cm ------------------------------------------------------------------------------------------------------------- */
 
 /* A wildcard is meant for this interface alone: the next device may have the same port. */
@@ -259,15 +322,10 @@ static int open_socket(struct swr_listener *listener)
 	if (error)
 		return error;
 	error = bind_socket(dev, listener->cm_id, listener->sock);
-	if (error)
-		goto release;
-	hook(listener);
-	error = kernel_listen(listener->sock, SWR_TCP_BACKLOG);
+	if (!error)
+		error = listen_on(listener);
 	if (!error)
 		return 0;
-	unhook(listener);
-	cancel_delayed_work_sync(&listener->work);
-release:
 	sock_release(listener->sock);
 	listener->sock = NULL;
 	return error;
@@ -277,16 +335,11 @@ release:
 int swr_iw_create_listen(struct iw_cm_id *cm_id, int backlog)
 {
 	struct swr_device *dev = to_swr_device(cm_id->device);
-	struct swr_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
+	struct swr_listener *listener = listener_alloc(dev);
 	int error;
 
 	if (!listener)
 		return -ENOMEM;
-	kref_init(&listener->kref);
-	mutex_init(&listener->lock);
-	INIT_LIST_HEAD(&listener->half_open);
-	INIT_DELAYED_WORK(&listener->work, accept_work);
-	listener->dev = dev;
 	listener->cm_id = cm_id;
 	/*
 	 * rdma_cm copies a wildcard listener to every device that it sees, and unless namespaces are exclusive that is every
@@ -313,28 +366,14 @@ int swr_iw_create_listen(struct iw_cm_id *cm_id, int backlog)
 
 int swr_iw_destroy_listen(struct iw_cm_id *cm_id)
 {
+	struct swr_device *dev = to_swr_device(cm_id->device);
 	struct swr_listener *listener = cm_id->provider_data;
-	struct swr_conn *conn;
 
 	if (!listener)
 		return -EINVAL;
 	cm_id->provider_data = NULL;
-	mutex_lock(&listener->lock);
-	WRITE_ONCE(listener->closed, true);
-	mutex_unlock(&listener->lock);
-	if (listener->sock) {
-		unhook(listener);
-		cancel_delayed_work_sync(&listener->work);
-	}
-	while ((conn = pop_oldest(listener))) {
-		swr_conn_fail(conn, -ECONNABORTED);
-		swr_conn_put(conn);
-	}
-	swr_conns_kick(listener->dev); /* those that nobody decides now */
-	if (listener->sock)
-		sock_release(listener->sock);
-	listener->sock = NULL;
+	swr_listener_close(listener);
+	swr_conns_kick(dev); /* those that nobody decides now */
 	cm_id->rem_ref(cm_id);
-	swr_listener_put(listener);
 	return 0;
 }

@@ -10,8 +10,24 @@
 
 static void add_gid(union ib_gid *gids, unsigned int *count, unsigned int max, const struct in6_addr *addr)
 {
-	if (*count < max)
+	/* The first entry is often one of the addresses. */
+	if (*count < max && (!*count || memcmp(gids[0].raw, addr, sizeof(*addr))))
 		memcpy(gids[(*count)++].raw, addr, sizeof(*addr));
+}
+
+static bool has_mac(const struct net_device *netdev)
+{
+	return netdev->addr_len == ETH_ALEN && !is_zero_ether_addr(netdev->dev_addr);
+}
+
+/* Of the MAC as IPv6 makes it; without a MAC, of the GUID. */
+static void link_local(const struct net_device *netdev, __be64 guid, struct in6_addr *addr)
+{
+	ipv6_addr_set(addr, htonl(0xfe800000), 0, 0, 0);
+	if (has_mac(netdev))
+		addrconf_addr_eui48(addr->s6_addr + 8, netdev->dev_addr);
+	else
+		memcpy(addr->s6_addr + 8, &guid, sizeof(guid));
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
@@ -34,32 +50,32 @@ static void add_v6(struct net_device *netdev, union ib_gid *gids, unsigned int *
 #endif
 
 /*
- * Entry 0 is the interface's MAC and ten zeros: rdma_cm of 6.1 looks for it, and that of 6.12 wants entry 0 not to be empty. An
- * interface without a MAC gets one of the GUID's octets there. Then the addresses. Returns how many entries are in use.
+ * First a link-local entry, then the addresses, IPv4 before IPv6, without holes: programs look for theirs by rules of their own,
+ * all of which this pleases, as the userspace shim's table does. The last is the interface's MAC and ten zeros, which rdma_cm
+ * of 6.1 looks for, and which no program takes for an address. (That of 6.12 wants entry 0 not to be empty.) gids: zeros.
  */
-unsigned int swr_netdev_gids(struct net_device *netdev, __be64 guid, union ib_gid *gids, unsigned int max)
+void swr_netdev_gids(struct net_device *netdev, __be64 guid, union ib_gid *gids, unsigned int max)
 {
 	const struct in_ifaddr *ifa4;
-	struct in6_addr mapped;
+	struct in6_addr addr;
 	struct in_device *in4;
-	unsigned int count = 1;
+	unsigned int count = 0;
 
-	memset(gids, 0, max * sizeof(*gids));
-	if (netdev->addr_len == ETH_ALEN && !is_zero_ether_addr(netdev->dev_addr))
-		memcpy(gids[0].raw, netdev->dev_addr, ETH_ALEN);
-	else
-		memcpy(gids[0].raw, &guid, sizeof(guid));
+	link_local(netdev, guid, &addr);
+	add_gid(gids, &count, max, &addr);
+	max -= has_mac(netdev);
 	rcu_read_lock();
 	in4 = __in_dev_get_rcu(netdev);
 	if (in4) {
 		in_dev_for_each_ifa_rcu(ifa4, in4) {
-			ipv6_addr_set_v4mapped(ifa4->ifa_local, &mapped);
-			add_gid(gids, &count, max, &mapped);
+			ipv6_addr_set_v4mapped(ifa4->ifa_local, &addr);
+			add_gid(gids, &count, max, &addr);
 		}
 	}
 	add_v6(netdev, gids, &count, max);
 	rcu_read_unlock();
-	return count;
+	if (has_mac(netdev))
+		memcpy(gids[count].raw, netdev->dev_addr, ETH_ALEN);
 }
 
 /* Lanes and their speed, as InfiniBand names them, for at least so many Mbit/s. */

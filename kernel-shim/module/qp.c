@@ -2,8 +2,7 @@
 /* Queue pairs: numbers, attributes, who refers to them, and which connection they carry. */
 #include "conn.h"
 #include "kverbs.h"
-
-#include <linux/random.h>
+#include "wired.h"
 
 /* ---- references -------------------------------------------------------------------------------------------------------- */
 
@@ -76,6 +75,21 @@ static struct swr_user *user_of(const struct swr_qp *qp)
 	return qp->kernel ? NULL : qp->file->user;
 }
 
+static bool may_attach(const struct swr_qp *qp, const struct swr_conn *conn)
+{
+	if (qp->conn || qp->gone)
+		return false;
+	if (conn->wired)
+		return swr_wired_takes(qp, conn);
+	return !qp->wired && (qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR);
+}
+
+/* A process that dies with an id of rdma_cm waits for its connection, and is watched. */
+static bool is_watched(const struct swr_qp *qp, const struct swr_conn *conn)
+{
+	return !qp->kernel && !conn->wired;
+}
+
 int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 {
 	unsigned long flags;
@@ -87,7 +101,7 @@ int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 	spin_lock_irqsave(&qp->lock, flags);
 	if (READ_ONCE(qp->file->closed) || READ_ONCE(qp->file->dead) || READ_ONCE(qp->file->still)) {
 		error = -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
-	} else if (!qp->conn && !qp->gone && (qp->state == IB_QPS_INIT || qp->state == IB_QPS_RTR)) {
+	} else if (may_attach(qp, conn)) {
 		swr_conn_get(conn);
 		qp->conn = conn;
 		error = 0;
@@ -100,7 +114,7 @@ int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 	swr_qp_get(qp);
 	conn->qp = qp;
 	conn->starting = true;
-	if (!qp->kernel)
+	if (is_watched(qp, conn))
 		swr_file_startup_begins(qp->file);
 	return 0;
 }
@@ -110,7 +124,7 @@ void swr_qp_started(struct swr_qp *qp, struct swr_conn *conn)
 	if (!conn->starting)
 		return;
 	conn->starting = false;
-	if (!qp->kernel)
+	if (is_watched(qp, conn))
 		swr_file_startup_ends(qp->file);
 	swr_count_down(qp->ibqp.device, SWR_STARTUPS, user_of(qp));
 }
@@ -191,25 +205,6 @@ static bool capacity_valid(const struct ib_qp_cap *cap)
 	       cap->max_recv_sge <= SWR_MAX_SGE && cap->max_inline_data <= SWR_MAX_INLINE;
 }
 
-/* Random, so that nobody guesses a neighbour's; 0 and 1 have a meaning of their own elsewhere. */
-static int number_qp(struct swr_qp *qp)
-{
-	unsigned int tries;
-	int error;
-	u32 qpn;
-
-	for (tries = 0; tries < 1000; tries++) {
-		qpn = get_random_u32() & 0xffffff;
-		if (qpn < 2)
-			continue;
-		qp->ibqp.qp_num = qpn;
-		error = xa_insert_irq(&qp->dev->qps, qpn, qp, GFP_KERNEL_ACCOUNT);
-		if (error != -EBUSY)
-			return error;
-	}
-	return -ENOMEM;
-}
-
 static int prepare_process_qp(struct swr_qp *qp, struct ib_udata *udata)
 {
 	int error = swr_take_driver_data(udata, &qp->startup, sizeof(qp->startup));
@@ -276,6 +271,7 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 	kref_init(&qp->kref);
 	init_completion(&qp->free);
 	spin_lock_init(&qp->lock);
+	mutex_init(&qp->modify);
 	INIT_LIST_HEAD(&qp->pending_link);
 	error = udata ? prepare_process_qp(qp, udata) : prepare_kernel_qp(qp, attr);
 	if (error)
@@ -283,7 +279,7 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 	error = swr_count_up(ibqp->device, SWR_QPS, user_of(qp));
 	if (error)
 		goto unmake;
-	error = number_qp(qp);
+	error = swr_number_qp(qp);
 	if (error)
 		goto uncount;
 	error = xa_insert_irq(&qp->file->qps, ibqp->qp_num, qp, GFP_KERNEL_ACCOUNT);
@@ -292,6 +288,7 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	/* Somebody may have found it by its number. */
 	retire(qp);
+	swr_number_free(qp);
 uncount:
 	swr_count_down(ibqp->device, SWR_QPS, user_of(qp));
 unmake:
@@ -342,36 +339,36 @@ static int modify_for_cm(struct swr_qp *qp, enum ib_qp_state state)
 	return 0;
 }
 
-int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
+/* Wired without rdma_cm: the state that nobody else can bring it to. */
+static bool is_wiring(const struct ib_qp_attr *attr, int mask)
 {
-	struct swr_qp *qp = to_swr_qp(ibqp);
-	bool abort = false;
-	int error = 0;
+	return (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RTR && (mask & (IB_QP_AV | IB_QP_DEST_QPN));
+}
 
+static int check_attr(const struct ib_qp_attr *attr, int mask)
+{
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
-	/* Wired without rdma_cm: the userspace shim alone makes such connections. */
-	if ((mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RTR && (mask & (IB_QP_AV | IB_QP_DEST_QPN)))
-		return -EOPNOTSUPP;
+	if ((mask & IB_QP_STATE) && attr->qp_state > IB_QPS_ERR)
+		return -EINVAL;
 	if ((mask & IB_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SWR_MAX_READS)
 		return -EINVAL;
 	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > SWR_MAX_READS)
 		return -EINVAL;
-	if ((mask & IB_QP_STATE) && !udata && (attr->qp_state == IB_QPS_SQD || attr->qp_state == IB_QPS_ERR))
-		return modify_for_cm(qp, attr->qp_state);
-	spin_lock_irq(&qp->lock);
+	if (is_wiring(attr, mask) && (!(mask & IB_QP_AV) || !(mask & IB_QP_DEST_QPN) || attr->dest_qp_num > 0xffffff))
+		return -EINVAL;
+	return 0;
+}
+
+static int change_locked(struct swr_qp *qp, const struct ib_qp_attr *attr, int mask)
+{
 	if (mask & IB_QP_STATE) {
-		if (attr->qp_state > IB_QPS_ERR)
-			error = -EINVAL;
-		/* RTS is reached by MPA startup alone. */
-		if (attr->qp_state == IB_QPS_RTS && qp->state != IB_QPS_RTS)
-			error = -EINVAL;
+		/* Without wiring, RTS is reached by MPA startup alone. */
+		if (attr->qp_state == IB_QPS_RTS && qp->state != IB_QPS_RTS && !qp->wired)
+			return -EINVAL;
 		/* It is flushed, and must stay so. */
 		if (qp->kernel && qp->state == IB_QPS_ERR && attr->qp_state != IB_QPS_RESET)
-			error = -EINVAL;
-		if (error)
-			goto out;
-		abort = attr->qp_state == IB_QPS_ERR || attr->qp_state == IB_QPS_RESET;
+			return -EINVAL;
 		if (attr->qp_state == IB_QPS_RESET || attr->qp_state == IB_QPS_INIT)
 			qp->async_raised = 0;
 		if (qp->kernel && attr->qp_state == IB_QPS_RESET)
@@ -384,12 +381,43 @@ int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct 
 		qp->ord = attr->max_rd_atomic;
 	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
 		qp->ird = attr->max_dest_rd_atomic;
-out:
+	return 0;
+}
+
+static int change(struct swr_qp *qp, const struct ib_qp_attr *attr, int mask)
+{
+	const bool ends = (mask & IB_QP_STATE) && (attr->qp_state == IB_QPS_ERR || attr->qp_state == IB_QPS_RESET);
+	int error = 0;
+
+	if (is_wiring(attr, mask))
+		error = swr_wire(qp, attr);
+	else if (ends)
+		error = swr_unwire(qp);
+	if (error)
+		return error;
+	spin_lock_irq(&qp->lock);
+	error = change_locked(qp, attr, mask);
 	spin_unlock_irq(&qp->lock);
-	if (abort)
+	if (ends && !error) {
 		abort_startup(qp);
-	if (abort && qp->kernel)
-		order(qp, IB_QPS_ERR);
+		if (qp->kernel)
+			order(qp, IB_QPS_ERR);
+	}
+	return error;
+}
+
+int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
+{
+	struct swr_qp *qp = to_swr_qp(ibqp);
+	int error = check_attr(attr, mask);
+
+	if (error)
+		return error;
+	if ((mask & IB_QP_STATE) && !udata && (attr->qp_state == IB_QPS_SQD || attr->qp_state == IB_QPS_ERR))
+		return modify_for_cm(qp, attr->qp_state);
+	mutex_lock(&qp->modify);
+	error = change(qp, attr, mask);
+	mutex_unlock(&qp->modify);
 	return error;
 }
 
@@ -405,6 +433,7 @@ int swr_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct i
 	attr->qp_access_flags = qp->access;
 	attr->max_rd_atomic = qp->ord;
 	attr->max_dest_rd_atomic = qp->ird;
+	swr_wired_show(qp, attr);
 	spin_unlock_irq(&qp->lock);
 	attr->port_num = 1;
 	attr->cap = qp->cap;
@@ -425,6 +454,8 @@ int swr_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	xa_erase_irq(&qp->file->qps, ibqp->qp_num);
 	retire(qp);
+	swr_number_free(qp);
+	kfree(qp->wired);
 	swr_count_down(ibqp->device, SWR_QPS, user_of(qp));
 	free_kernel_qp(qp);
 	return 0;

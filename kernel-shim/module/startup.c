@@ -12,7 +12,7 @@
  * period that follows the interface's removal, so the namespace is still there; but it may be dying already, and then has no
  * references to give.
  */
-static struct net *get_net_of(struct swr_device *dev)
+struct net *swr_device_net(struct swr_device *dev)
 {
 	struct net *net = NULL;
 
@@ -34,7 +34,7 @@ int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp)
 
 	if (family != AF_INET && family != AF_INET6)
 		return -EAFNOSUPPORT;
-	net = get_net_of(dev);
+	net = swr_device_net(dev);
 	if (!net)
 		return -ENODEV;
 	error = __sock_create(net, family, SOCK_STREAM, IPPROTO_TCP, sockp, 0);
@@ -107,6 +107,41 @@ void swr_conn_close_socket(struct swr_conn *conn)
 
 /* ---- connecting -------------------------------------------------------------------------------------------------------- */
 
+/*
+ * The port is the kernel's choice: rdma_cm's own numbers are not reserved with TCP. It is drawn when the peer is known, so that it
+ * is none on which a connection to that peer still lingers; and what lingers of this one keeps no listener from the port.
+ */
+static int bind_to_address(struct socket *sock, struct sockaddr_storage *local)
+{
+	int error, on = 1;
+
+	sock_set_reuseaddr(sock->sk);
+	error = sock->ops->setsockopt(sock, SOL_IP, IP_BIND_ADDRESS_NO_PORT, KERNEL_SOCKPTR(&on), sizeof(on));
+	if (error)
+		return error;
+	*swr_addr_port(local) = 0;
+	return kernel_bind(sock, (struct sockaddr *)local, swr_addr_len(local));
+}
+
+int swr_conn_make_socket(struct swr_conn *conn, struct socket **sockp)
+{
+	struct sockaddr_storage local = conn->local;
+	int error = swr_socket_create(conn->dev, conn->peer.ss_family, sockp);
+
+	if (error)
+		return error;
+	if (local.ss_family != conn->peer.ss_family || swr_addr_is_any(&local)) {
+		sock_set_reuseaddr((*sockp)->sk);
+		return 0;
+	}
+	error = bind_to_address(*sockp, &local);
+	if (error) {
+		sock_release(*sockp);
+		*sockp = NULL;
+	}
+	return error;
+}
+
 static void read_addresses(struct swr_conn *conn)
 {
 	struct sockaddr_storage local = {};
@@ -129,7 +164,7 @@ void swr_conn_connect_locked(struct swr_conn *conn)
 			error = -ECONNREFUSED;
 	}
 	if (error) {
-		swr_conn_fail_locked(conn, error);
+		swr_conn_startup_failed_locked(conn, error);
 		return;
 	}
 	conn->state = SWR_CONN_STARTUP;
@@ -172,7 +207,7 @@ void swr_conn_mpa_event_locked(struct swr_conn *conn, enum swrnic_mpa_event even
 		swr_conn_full_operation_locked(conn, true);
 		break;
 	case SWRNIC_MPA_EV_REJECTED:
-		swr_conn_fail_locked(conn, -ECONNREFUSED);
+		swr_conn_startup_failed_locked(conn, -ECONNREFUSED);
 		break;
 	case SWRNIC_MPA_EV_REJECT_SENT:
 		kernel_sock_shutdown(conn->sock, SHUT_WR);
@@ -181,7 +216,7 @@ void swr_conn_mpa_event_locked(struct swr_conn *conn, enum swrnic_mpa_event even
 	case SWRNIC_MPA_EV_FAILED:
 		pr_debug("peer %pISpc: startup failed: %s\n", &conn->peer, swrnic_mpa_reason_name(swrnic_mpa_failure(&conn->mpa)));
 		if (!retry_unenhanced(conn))
-			swr_conn_fail_locked(conn, swrnic_failure_errno(swrnic_mpa_failure_class(&conn->mpa)));
+			swr_conn_startup_failed_locked(conn, swrnic_failure_errno(swrnic_mpa_failure_class(&conn->mpa)));
 		break;
 	}
 }

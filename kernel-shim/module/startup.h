@@ -5,7 +5,9 @@
 
 #include "conn.h"
 
+struct net *swr_device_net(struct swr_device *dev);
 int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp);
+int swr_conn_make_socket(struct swr_conn *conn, struct socket **sockp); /* to connect by */
 void swr_conn_hook_socket(struct swr_conn *conn, struct socket *sock, void (*inherited_data_ready)(struct sock *sk));
 void swr_conn_unhook_socket(struct swr_conn *conn);
 void swr_conn_close_socket(struct swr_conn *conn);

@@ -9,7 +9,8 @@
  *   swr_listener one per iw_cm listener: a TCP socket and its half-open connections
  *   swr_conn	  one per connection, from SYN to its close: the MPA machine, the socket until it changes hands, all upcalls
  *
- * Locks, outermost first: swr_conn.lock (mutex), swr_listener.lock (mutex), swr_file.lock (spin), swr_qp.lock (spin). No consumer's
+ * Locks, outermost first: swr_qp.modify (mutex), swr_user.ports_lock (mutex), swr_conn.lock (mutex), swr_listener.lock (mutex),
+ * swr_file.lock (spin), swr_qp.lock (spin). No consumer's
  * callback is called under a spinlock. iw_cm's event_handler only queues work, so it may be called under swr_conn.lock.
  */
 #ifndef SWRNIC_MODULE_H
@@ -37,13 +38,16 @@
 #include "swrnic-abi.h"
 #include "swrnic-serve.h"
 #include "swrnic_mpa.h"
+#include "swrnic_wiring.h"
 
 struct swr_conn;
 struct swr_kcq;
 struct swr_kmr;
 struct swr_kqp;
 struct swr_listener;
+struct swr_port;
 struct swr_stream;
+struct swr_wired;
 
 extern struct workqueue_struct *swr_wq;
 extern struct workqueue_struct *swr_abort_wq;
@@ -70,6 +74,7 @@ enum swr_kind {
 	SWR_PDS,
 	SWR_MRS,
 	SWR_MWS,
+	SWR_AHS,
 	SWR_CQS,
 	SWR_SRQS,
 	SWR_QPS,
@@ -115,6 +120,8 @@ struct swr_user {
 	struct swr_device *dev;
 	kuid_t uid;
 	atomic_t objects[SWR_KINDS];
+	struct mutex ports_lock; /* of ports, and of what is in them */
+	struct list_head ports;	 /* swr_port.link: those that the numbers of its QPs name */
 };
 
 struct swr_ucontext {
@@ -169,6 +176,11 @@ struct swr_mw {
 	struct swr_user *user;
 };
 
+struct swr_ah {
+	struct ib_ah ibah;
+	struct swr_user *user;
+};
+
 struct swr_cq {
 	struct ib_cq ibcq;
 	struct swr_kcq *kernel; /* with it, there is nothing of what follows */
@@ -208,9 +220,12 @@ struct swr_qp {
 	struct kref kref;
 	struct completion free;
 
-	spinlock_t lock;       /* of conn and what follows, down to async_raised */
-	struct swr_conn *conn; /* holds a reference */
-	bool gone;	       /* being destroyed: no new connection */
+	struct swr_port *port;	 /* that the number names; NULL: none */
+	struct mutex modify;	 /* one modify_qp of its process at a time */
+	spinlock_t lock;	 /* of conn and what follows, down to async_raised */
+	struct swr_conn *conn;	 /* holds a reference */
+	struct swr_wired *wired; /* NULL: not by hand */
+	bool gone;		 /* being destroyed: no new connection */
 	enum ib_qp_state state;
 	int access;
 	u8 ird, ord;
@@ -256,7 +271,7 @@ void swr_device_refresh_gids(struct swr_device *dev);
 int swr_netdev_init(void);
 void swr_netdev_exit(void);
 void swr_netdev_speed(struct net_device *netdev, struct ib_port_attr *attr);
-unsigned int swr_netdev_gids(struct net_device *netdev, __be64 guid, union ib_gid *gids, unsigned int max);
+void swr_netdev_gids(struct net_device *netdev, __be64 guid, union ib_gid *gids, unsigned int max);
 
 /* verbs.c */
 struct swr_user *swr_user_get(struct swr_device *dev); /* the current one, for one more context; NULL without memory */
@@ -274,6 +289,8 @@ struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 int swr_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 int swr_dealloc_mw(struct ib_mw *ibmw);
+int swr_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *attr, struct ib_udata *udata);
+int swr_destroy_ah(struct ib_ah *ibah, u32 flags);
 int swr_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct swr_create_cq_arg *arg);
 int swr_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 void swr_cq_put(struct swr_cq *cq);
@@ -303,6 +320,13 @@ void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn);
 void swr_qp_started(struct swr_qp *qp, struct swr_conn *conn); /* the startup is over; under swr_conn.lock */
 void swr_qp_lost(struct swr_qp *qp);			       /* nobody can drive its stream any more, if it has one */
 void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state);
+
+/* number.c */
+bool swr_is_in_namespace(const struct swr_device *dev); /* the current process, in that of the device's interface */
+int swr_number_qp(struct swr_qp *qp);			/* and puts it among swr_device.qps */
+void swr_number_free(struct swr_qp *qp);
+int swr_number_listen(struct swr_qp *qp); /* from now on it can be called; -EADDRNOTAVAIL: it has no port */
+bool swr_number_is_of(const struct swr_qp *qp, const struct swr_listener *listener);
 
 /* file.c */
 int swr_file_create(struct swr_device *dev, struct swr_file **filep, struct file **fp, int *fdp);
@@ -347,6 +371,7 @@ int swr_iw_reject(struct iw_cm_id *cm_id, const void *private_data, u8 len);
 /* addr.c */
 int swr_addr_len(const struct sockaddr_storage *addr);
 bool swr_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+bool swr_addr_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* but for the port */
 bool swr_addr_is_any(const struct sockaddr_storage *addr);
 __be16 *swr_addr_port(struct sockaddr_storage *addr);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Contexts, protection domains, memory regions, completion queues: as deep as the core needs them. The engine has the rest. */
 #include "kverbs.h"
+#include "path.h"
 
 #include <linux/file.h>
 
@@ -17,19 +18,14 @@ int swr_take_driver_data(struct ib_udata *udata, void *req, size_t size)
 }
 
 static const int limits[SWR_KINDS] = {
-	[SWR_PDS] = SWR_MAX_PD,
-	[SWR_MRS] = SWR_MAX_MR,
-	[SWR_MWS] = SWR_MAX_MW,
-	[SWR_CQS] = SWR_MAX_CQ,
-	[SWR_SRQS] = SWR_MAX_SRQ,
-	[SWR_QPS] = SWR_MAX_QP,
-	[SWR_STARTUPS] = SWR_MAX_STARTUPS,
+	[SWR_PDS] = SWR_MAX_PD, [SWR_MRS] = SWR_MAX_MR,	  [SWR_MWS] = SWR_MAX_MW, [SWR_AHS] = SWR_MAX_AH,
+	[SWR_CQS] = SWR_MAX_CQ, [SWR_SRQS] = SWR_MAX_SRQ, [SWR_QPS] = SWR_MAX_QP, [SWR_STARTUPS] = SWR_MAX_STARTUPS,
 };
 
 static const char *const names[SWR_KINDS] = {
-	[SWR_PDS] = "protection domains",	  [SWR_MRS] = "memory regions",		[SWR_MWS] = "memory windows",
-	[SWR_CQS] = "completion queues",	  [SWR_SRQS] = "shared receive queues", [SWR_QPS] = "queue pairs",
-	[SWR_STARTUPS] = "connections under way",
+	[SWR_AHS] = "address handles", [SWR_PDS] = "protection domains",	 [SWR_MRS] = "memory regions",
+	[SWR_MWS] = "memory windows",  [SWR_CQS] = "completion queues",		 [SWR_SRQS] = "shared receive queues",
+	[SWR_QPS] = "queue pairs",     [SWR_STARTUPS] = "connections under way",
 };
 
 /* ---- quotas: the core charges most objects to nobody, so that the limits are more than words ----------------------------- */
@@ -50,8 +46,10 @@ void swr_user_put(struct swr_user *user)
 	if (last)
 		__xa_erase(users, __kuid_val(user->uid));
 	xa_unlock(users);
-	if (last)
+	if (last) {
+		WARN_ON(!list_empty(&user->ports));
 		kfree(user);
+	}
 }
 
 static struct swr_user *user_find(struct swr_device *dev, kuid_t uid)
@@ -82,6 +80,8 @@ struct swr_user *swr_user_get(struct swr_device *dev)
 		user->contexts = 1;
 		user->dev = dev;
 		user->uid = uid;
+		mutex_init(&user->ports_lock);
+		INIT_LIST_HEAD(&user->ports);
 		error = xa_insert(&dev->users, __kuid_val(uid), user, GFP_KERNEL_ACCOUNT);
 		if (!error)
 			return user;
@@ -268,6 +268,28 @@ int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 int swr_dealloc_mw(struct ib_mw *ibmw)
 {
 	swr_count_down(ibmw->device, SWR_MWS, container_of(ibmw, struct swr_mw, ibmw)->user);
+	return 0;
+}
+
+/* ---- address handles: no QP sends by one; programs make them to learn whether a GID can be reached ----------------------- */
+
+int swr_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *attr, struct ib_udata *udata)
+{
+	struct swr_ah *ah = container_of(ibah, struct swr_ah, ibah);
+	struct swr_path path;
+	int error = -EINVAL;
+
+	if (swr_is_in_namespace(to_swr_device(ibah->device)))
+		error = swr_path_find(to_swr_device(ibah->device), attr->ah_attr, &path);
+	if (error)
+		return error;
+	ah->user = user_of(udata);
+	return swr_count_up(ibah->device, SWR_AHS, ah->user);
+}
+
+int swr_destroy_ah(struct ib_ah *ibah, u32 flags)
+{
+	swr_count_down(ibah->device, SWR_AHS, container_of(ibah, struct swr_ah, ibah)->user);
 	return 0;
 }
 

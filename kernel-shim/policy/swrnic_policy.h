@@ -25,6 +25,7 @@
 #define SWR_MAX_MR 1048576
 #define SWR_MAX_MW 65536
 #define SWR_MAX_PD 65536
+#define SWR_MAX_AH 4096
 #define SWR_MAX_MR_SIZE (1ULL << 47) /* the whole of a user address space */
 #define SWR_MAX_READS 128	     /* IRD and ORD alike; VERBS-43 wants at most 254 */
 #define SWR_MAX_GIDS 256
@@ -78,6 +79,42 @@ static inline struct swrnic_mpa_params swrnic_terms(const struct swrnic_create_q
 	terms.ord = swrnic_depth(ord);
 	terms.max_ird = SWR_MAX_READS;
 	return terms;
+}
+
+/*
+ * The same of a QP that is wired by hand (swrnic_wiring.h). Without peer-to-peer mode the end that is called could not send first;
+ * requests that are posted by now have their MSNs, so the RTR is no Send; and how many Reads may be outstanding is not known before
+ * RTS, while the stream may be there first.
+ */
+static inline struct swrnic_mpa_params swrnic_wired_terms(const struct swrnic_create_qp_req *wish, int same_host)
+{
+	struct swrnic_create_qp_req wired = *wish;
+	struct swrnic_mpa_params terms;
+
+	wired.mpa_rev = 2;
+	terms = swrnic_terms(&wired, SWR_MAX_READS, SWR_MAX_READS, same_host);
+	terms.rtr_kinds = SWRNIC_RTR_WRITE;
+	return terms;
+}
+
+/* What a QP that is wired to itself agrees on with itself: its stream comes back to it, without startup. */
+static inline struct swrnic_connected swrnic_wired_to_itself(const struct swrnic_create_qp_req *wish)
+{
+	const struct swrnic_mpa_params terms = swrnic_wired_terms(wish, 1);
+	struct swrnic_connected connected = {};
+
+	connected.role = SWRNIC_ROLE_INITIATOR;
+	connected.mpa_rev = terms.rev;
+	connected.flags = SWRNIC_CONN_SAME_HOST | SWRNIC_CONN_NODELAY;
+	if (terms.crc_wanted)
+		connected.flags |= SWRNIC_CONN_CRC;
+	if (terms.large_fpdu == SWRNIC_MPA_LARGE_OFFER)
+		connected.flags |= SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_SHORT_FIRST;
+	if (terms.rfc7306)
+		connected.flags |= SWRNIC_CONN_RFC7306;
+	connected.ird = terms.ird;
+	connected.ord = terms.ord;
+	return connected;
 }
 
 /* ---- the order of a stream's life ---------------------------------------------------------------------------------------- */

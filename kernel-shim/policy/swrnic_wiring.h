@@ -55,6 +55,23 @@ static inline int swrnic_wired_order(const struct swrnic_wired_end *a, const str
 	return 0;
 }
 
+/*
+ * How long the end that connects waits before it tries again, in ms, given how long it waited last; 0: not yet. A peer that is not
+ * there yet is there soon, since programs wire both ends at about the same time; later it is looked for at a pace that thousands of
+ * QPs may keep up.
+ */
+static inline __u32 swrnic_wired_pause_ms(__u32 last)
+{
+	const __u32 soon = 50, longest = 1000;
+	__u32 next = last < soon ? 2 * last : last + last / 8;
+
+	if (!last)
+		return 1;
+	if (last < soon && next > soon)
+		return soon;
+	return next < longest ? next : longest;
+}
+
 /* ---- the private data of the Request: "SWQP", a version, three octets of zero, then the caller and whom it calls ---------- */
 
 #define SWR_WIRED_VERSION 1

@@ -13,8 +13,7 @@ inline constexpr std::uint32_t kUverbsMajor = 231, kUverbsMinor = 192;  // as a 
 inline constexpr std::uint32_t kRdmaCmMajor = 10, kRdmaCmMinor = 119;
 
 inline constexpr std::uint32_t kMaxMessage = 0xffffffff;  // VERBS-42
-inline constexpr std::uint32_t kMaxAh = 4096;
-inline constexpr std::uint32_t kMaxGroups = 1024;  // of a QP; each takes a descriptor
-inline constexpr int kMaxBacklog = 1024;           // undelivered CONNECT_REQUESTs of a listener, as in rdma_cm
+inline constexpr std::uint32_t kMaxGroups = 1024;         // of a QP; each takes a descriptor
+inline constexpr int kMaxBacklog = 1024;                  // undelivered CONNECT_REQUESTs of a listener, as in rdma_cm
 
 }  // namespace swrnic::shim

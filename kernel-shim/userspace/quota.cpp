@@ -20,7 +20,7 @@ constexpr std::array<Row, kKinds> kRows{{
     {"protection domains", SWR_MAX_PD},
     {"memory regions", SWR_MAX_MR},
     {"memory windows", SWR_MAX_MW},
-    {"address handles", kMaxAh},
+    {"address handles", SWR_MAX_AH},
     {"completion queues", SWR_MAX_CQ},
     {"shared receive queues", SWR_MAX_SRQ},
     {"queue pairs", SWR_MAX_QP},

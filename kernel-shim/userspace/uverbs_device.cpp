@@ -37,7 +37,7 @@ ib_uverbs_query_device_resp device_attributes() {
     a.atomic_cap = kAtomicGlob;
     a.max_mr = SWR_MAX_MR;
     a.max_mw = SWR_MAX_MW;
-    a.max_ah = kMaxAh;
+    a.max_ah = SWR_MAX_AH;
     a.max_mcast_grp = kMaxGroups;
     a.max_mcast_qp_attach = SWR_MAX_QP;
     a.max_total_mcast_qp_attach = SWR_MAX_QP;

@@ -15,18 +15,6 @@
 namespace swrnic::shim {
 namespace {
 
-using namespace std::chrono_literals;
-
-// A peer that is not there yet is there soon, since programs wire both ends at about the same time; later it is looked
-// for at a pace that thousands of QPs may keep up.
-constexpr auto kFirstPause = 1ms, kSoon = 50ms, kLongestPause = 1000ms;
-
-std::chrono::milliseconds longer(std::chrono::milliseconds pause) {
-    if (pause < kFirstPause) return kFirstPause;
-    return pause < kSoon ? std::min<std::chrono::milliseconds>(pause * 2, kSoon)
-                         : std::min<std::chrono::milliseconds>(pause + pause / 8, kLongestPause);
-}
-
 swrnic_wired_end end_of(const std::uint8_t* gid, std::uint32_t qpn) {
     swrnic_wired_end end{};
     std::copy_n(gid, sizeof(end.gid), end.gid);
@@ -88,12 +76,7 @@ void Wired::stop(Locked& locked) {
 }
 
 Startup::Terms Wired::terms(const Qp& qp, PrivateData said) const {
-    swrnic_create_qp_req wish = qp.startup;
-    wish.mpa_rev = 2;  // without peer-to-peer mode the end that is called could not send first
-    // How many Reads may be outstanding is not known before RTS, and the stream may be there first.
-    Startup::Terms terms{swrnic_terms(&wish, SWR_MAX_READS, SWR_MAX_READS, on_same_host(local_, peer_) ? 1 : 0), said};
-    terms.params.rtr_kinds = SWRNIC_RTR_WRITE;  // requests that are posted by now have their MSNs: no Send before them
-    return terms;
+    return {swrnic_wired_terms(&qp.startup, on_same_host(local_, peer_) ? 1 : 0), said};
 }
 
 // ---- the end that connects ----
@@ -125,8 +108,8 @@ void Wired::call(Locked& locked) {
 }
 
 void Wired::call_later(Locked& locked) {
-    pause_ = longer(pause_);
-    key_ = locked->startup->call_later(locked, weak_from_this(), static_cast<std::uint32_t>(pause_.count()));
+    pause_ms_ = swrnic_wired_pause_ms(pause_ms_);
+    key_ = locked->startup->call_later(locked, weak_from_this(), pause_ms_);
 }
 
 void Wired::try_again(Locked& locked) {
@@ -167,18 +150,8 @@ int Wired::talk_to_itself(Locked& locked, Qp& qp) {
         sys::close(fd);
         return error;
     }
-    const swrnic_mpa_params agreed = terms(qp, {}).params;
-    swrnic_connected connected{};
+    swrnic_connected connected = swrnic_wired_to_itself(&qp.startup);
     connected.fd = fd;
-    connected.role = SWRNIC_ROLE_INITIATOR;
-    connected.mpa_rev = agreed.rev;
-    connected.flags = SWRNIC_CONN_SAME_HOST | SWRNIC_CONN_NODELAY;
-    if (agreed.crc_wanted != 0) connected.flags |= SWRNIC_CONN_CRC;
-    if (agreed.large_fpdu == SWRNIC_MPA_LARGE_OFFER)
-        connected.flags |= SWRNIC_CONN_LARGE_FPDU | SWRNIC_CONN_SHORT_FIRST;
-    if (agreed.rfc7306 != 0) connected.flags |= SWRNIC_CONN_RFC7306;
-    connected.ird = agreed.ird;
-    connected.ord = agreed.ord;
     connected.local = connected.peer = own.for_abi();
     has_stream_ = true;
     file->hand_over(locked, qp, connected);

@@ -9,7 +9,6 @@
 
 #include <rdma/ib_user_verbs.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -51,11 +50,11 @@ class Wired final : public StartupOwner, public std::enable_shared_from_this<Wir
     int talk_to_itself(Locked& locked, Qp& qp);
 
     swrnic_wired_end here_{}, there_{};
-    Address local_, peer_;                // local_ without a port, peer_ with the one that its number names
-    bool peer_is_any_here_ = false;       // its GID is this host's own, of no address
-    std::uint64_t key_ = 0;               // of startup: what is under way, or the next try; 0: nothing
-    bool has_stream_ = false;             // it has been handed over, and may have ended
-    std::chrono::milliseconds pause_{0};  // before the next try
+    Address local_, peer_;           // local_ without a port, peer_ with the one that its number names
+    bool peer_is_any_here_ = false;  // its GID is this host's own, of no address
+    std::uint64_t key_ = 0;          // of startup: what is under way, or the next try; 0: nothing
+    bool has_stream_ = false;        // it has been handed over, and may have ended
+    std::uint32_t pause_ms_ = 0;     // before the next try; 0: there was none yet
 };
 
 }  // namespace swrnic::shim

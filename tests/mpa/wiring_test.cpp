@@ -35,6 +35,16 @@ TEST(Wiring, TheSmallerNumberCallsAndTheGidDecidesBetweenEqualOnes) {
     EXPECT_EQ(order(end_of(1, 5), end_of(1, 5)), 0);
 }
 
+TEST(Wiring, ACallerComesAgainSoonAndThenEverSlower) {
+    std::uint32_t pause = 0, waited = 0;
+    for (const std::uint32_t expected : {1u, 2u, 4u, 8u, 16u, 32u, 50u, 56u, 63u})
+        EXPECT_EQ(pause = swrnic_wired_pause_ms(pause), expected);
+    while (pause < 1000 && waited < 60000)
+        waited += pause = swrnic_wired_pause_ms(pause);
+    EXPECT_LT(waited, 20000U);
+    EXPECT_EQ(swrnic_wired_pause_ms(pause), 1000U);
+}
+
 TEST(Wiring, TheRequestSaysWhoCallsWhom) {
     const swrnic_wired_end caller = end_of(1, 0x123456), called = end_of(2, 0xfedcba);
     Frame frame;

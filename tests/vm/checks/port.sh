@@ -26,7 +26,7 @@ expect 'active_mtu:.*4096' ibv_devinfo -d swr0
 happens 'port active' ip link set dummy0 mtu 1500
 expect 'active_mtu:.*1024' ibv_devinfo -d swr0
 happens 'client re' ip link set dummy0 address 02:00:00:00:12:34
-expect '0200:0000:1234:0000' cat /sys/class/infiniband/swr0/ports/1/gids/0
+expect 'fe80:0000:0000:0000:0000:00ff:fe00:1234' cat /sys/class/infiniband/swr0/ports/1/gids/0
 happens 'client re' ip addr add 192.0.2.9/24 dev dummy0
 happens 'catastrophic' rdma link del swr0
 until_true 5 gone $watch || die "the watch goes on: $(cat /tmp/events)"

@@ -62,14 +62,23 @@ in_ns() {
     if [ "$namespace" = - ]; then "$@"; else ip netns exec "$namespace" "$@"; fi
 }
 
+# Without rdma_cm perftest never deregisters the region of the credits that its ib_send_bw sends on iWARP, and so cannot free its PD.
+harmless_leak() { # COMMAND OUTPUT
+    [[ $1 == *ib_send_bw* && $1 != *" -R"* ]] && grep -q 'Failed to deallocate PD - Device or resource busy' "$2"
+}
+
 # rping closes its event channel under its own thread, which then ends the process with 255 if it is quick: what counts is the pings.
 harmless_end() {
+    if harmless_leak "$1" /tmp/client; then return; fi
     [[ $1 =~ ^rping.*-C\ ([0-9]+).*-v ]] && grep -q 'rdma_get_cm_event: Bad file descriptor' /tmp/client &&
         [ "$(grep -c 'ping data: rdma-ping' /tmp/client)" = "${BASH_REMATCH[1]}" ]
 }
 
 # The same of its server, which has done its part when the client has all its pings.
-harmless_server_end() { [[ $1 == rping* ]] && grep -q 'rdma_get_cm_event: Bad file descriptor' /tmp/server; }
+harmless_server_end() {
+    if harmless_leak "$1" /tmp/server; then return; fi
+    [[ $1 == rping* ]] && grep -q 'rdma_get_cm_event: Bad file descriptor' /tmp/server
+}
 
 # perftest's client connects twice, and does not wait for its server to listen a second time.
 early_client() { [[ $1 == ib_* ]] && grep -q 'RDMA_CM_EVENT_REJECTED; error: -111' /tmp/client; }

@@ -67,7 +67,8 @@ need_kernel() {
 }
 
 need_provider() {
-    provider=$(compgen -G "$1/lib/libswrnic-rdmav*.so" | head -n 1) || skip "no provider in $1/lib: build the tree first"
+    provider=$(compgen -G "$1/lib/libswrnic-rdmav*.so" | head -n 1) && [ -x "$1/bin/swrnic" ] && [ -e "$1/lib/libswrnic-preload.so" ] ||
+        skip "no provider or userspace shim in $1: build the tree first"
 }
 
 build_module() {
@@ -87,7 +88,12 @@ install_provider() { # INTO
     mkdir -p "$1/usr/lib/x86_64-linux-gnu/libibverbs" "$1/etc/libibverbs.d"
     cp "$provider" "$1/usr/lib/x86_64-linux-gnu/libibverbs/"
     echo 'driver swrnic' >"$1/etc/libibverbs.d/swrnic.driver"
-    copy_libraries "$1" "$provider"
+    # The userspace shim too, for processes that are to see it instead of the module.
+    local built=${provider%/lib/*}
+    mkdir -p "$1/opt/swrnic/bin" "$1/opt/swrnic/lib"
+    cp "$built/bin/swrnic" "$1/opt/swrnic/bin/"
+    cp "$provider" "$built/lib/libswrnic-preload.so" "$1/opt/swrnic/lib/"
+    copy_libraries "$1" "$provider" "$built/bin/swrnic" "$built/lib/libswrnic-preload.so"
 }
 
 # copy_libraries INTO FILE...: what ldd says that they need, under the names that they ask for.
@@ -100,7 +106,7 @@ copy_libraries() {
     done
 }
 
-guest_programs=(bash ip rdma tc ss ibv_devices ibv_devinfo rping ucmatose rstream rcopy udaddy cmtime
+guest_programs=(bash ip rdma tc ss ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong rping ucmatose rstream rcopy udaddy cmtime
     ib_write_bw ib_write_lat ib_send_bw ib_send_lat ib_read_bw ib_read_lat qperf strace)
 guest_modules=(ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm libcrc32c crc32c_generic virtio_console virtio_pci e1000 veth dummy
     macvlan 8021q)
