@@ -212,7 +212,7 @@ static void settle_flags(struct swrnic_mpa *m)
 		m->flags |= SWRNIC_CONN_MARKERS_RX;
 	if ((m->sent & MPA_FLAG_LARGE_FPDU) && m->peer.large_fpdu) {
 		m->flags |= SWRNIC_CONN_LARGE_FPDU;
-		if ((m->sent & (MPA_FLAG_SHORT_FIRST_OFFER | MPA_FLAG_SHORT_FIRST_ANSWER)) && m->peer.short_first)
+		if (m->params.short_first && m->peer.short_first)
 			m->flags |= SWRNIC_CONN_SHORT_FIRST;
 	}
 	if (m->params.rfc7306 && m->peer.rfc7306)

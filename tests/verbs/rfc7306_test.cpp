@@ -27,11 +27,11 @@ class Wiring {
             if (gid_.raw[10] == 0xff && gid_.raw[11] == 0xff && gid_.raw[0] == 0) return;
         ADD_FAILURE() << "no GID of an IPv4 address";
     }
-    void wire(ibv_qp* qp, std::uint32_t dest_qpn) const {
+    void wire(ibv_qp* qp, std::uint32_t dest_qpn, unsigned access = kAll) const {
         ibv_qp_attr attr{};
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = 1;
-        attr.qp_access_flags = kAll;
+        attr.qp_access_flags = access;
         ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
         attr.qp_state = IBV_QPS_RTR;
         attr.path_mtu = IBV_MTU_1024;
@@ -47,7 +47,7 @@ class Wiring {
                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
                   0);
         attr.qp_state = IBV_QPS_RTS;
-        attr.timeout = 18;
+        attr.timeout = 20;  // half a minute, seven times 4 s: machines may be busy
         attr.retry_cnt = attr.rnr_retry = 7;
         attr.max_rd_atomic = 16;
         ASSERT_EQ(ibv_modify_qp(qp, &attr,
@@ -396,6 +396,32 @@ TEST_F(OlderEnd, is_sent_nothing_that_it_does_not_know) {
     EXPECT_EQ(next(server_.recv_cq).wr_id, 7u);
 }
 
+class Rfc7306Wired : public DeviceTest {};
+
+// Of a QP that is wired by hand the flags mean what they say.
+TEST_F(Rfc7306Wired, a_wired_qp_grants_what_was_asked) {
+    alignas(8) std::uint64_t words[2] = {};
+    const MrPtr memory(ibv_reg_mr(pd_.get(), words, sizeof words, kAll));
+    const CqPtr cq = make_cq();
+    const QpPtr from = make_qp(cq.get()), to = make_qp(cq.get());
+    const Wiring wiring(context_.get());
+    wiring.wire(from.get(), to->qp_num);
+    wiring.wire(to.get(), from->qp_num, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(&words[1]), 8, memory->lkey};
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.atomic.remote_addr = reinterpret_cast<std::uintptr_t>(words);
+    wr.wr.atomic.rkey = memory->rkey;
+    ASSERT_EQ(ibv_post_send(from.get(), &wr, &bad), 0);
+    ibv_wc wc{};
+    while (ibv_poll_cq(cq.get(), 1, &wc) == 0) {
+    }
+    EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(words[0], 0u);
+}
+
 // ---- many at once
 
 // Eight QPs and the processor count on one word. Each thread keeps some requests in flight.
@@ -447,6 +473,7 @@ TEST_F(Counting, nothing_is_lost) {
                 for (int n = 0; n < found; ++n)
                     if (wc[n].status != IBV_WC_SUCCESS) ++failures;
                 done += static_cast<std::uint64_t>(std::max(found, 0));
+                if (found == 0) std::this_thread::yield();  // startup has a thread of its own
             }
         });
     }
