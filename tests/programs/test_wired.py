@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs that wire their QPs themselves, as people type them: perftest without -R, and the pingpongs."""
 import ipaddress
+import os
 import re
 
 import lib
@@ -138,6 +139,25 @@ def case_datagrams(lab):
             pingpong(lab, "ibv_ud_pingpong", "-g", index, "-s", 1024, *options)
         for size in (2, 1024):
             measured(lab, "ib_send_lat", size, "-c", "UD", "-x", index)
+
+
+def case_groups(lab):
+    """Two members of one host hear what another process, across the cable, says to their group."""
+    program = os.path.join(lab.build, "bin", "group_member")
+    for group in ("::ffff:239.192.7.11", "ff0e::ffff:239.192.7.12", *(["ff15::7:11"] if lab.place == "netns" else [])):
+        members = [lab.start(f"member-{i}", [program, "listen", group, 20]) for i in range(2)]
+        for member in members:
+            lib.wait_until(lambda m=member: "joined" in m.text() or not m.running(), 20 * lab.slow, f"{member.name} joins")
+
+        def heard(said=group, by=members):
+            lab.start("speaker", [program, "send", said, 20], "client").succeed(20 * lab.slow)
+            return not any(member.running() for member in by)
+
+        # A link that has just come up sends to no group of IPv6 for a second.
+        lib.wait_until(heard, 20 * lab.slow, "the members hear all")
+        for member in members:
+            member.succeed(20 * lab.slow)
+    lab.forget()
 
 
 def case_ports(lab):

@@ -513,6 +513,7 @@ TEST_F(Ud, Groups) {
         EXPECT_TRUE(is_quiet());
         // What was sent to a group says so.
         if (group.raw[0] == 0) {
+            EXPECT_EQ(std::memcmp(memory_.data() + 8192 + 32, gid_.raw + 12, 4), 0);
             EXPECT_EQ(std::memcmp(memory_.data() + 8192 + 36, group.raw + 12, 4), 0);
         }
         ASSERT_EQ(ibv_detach_mcast(b.get(), &group, 0), 0);

@@ -858,12 +858,14 @@ TEST_F(Uc, NobodyThere) {
     ASSERT_NO_FATAL_FAILURE(wire_uc(b, a->qp_num));
     ASSERT_NO_FATAL_FAILURE(carries(a, b));  // its stream begins with this Send
     b.reset();
+    const auto gone = Clock::now();
     for (std::uint64_t id = 2; id < 20; ++id) {
         ASSERT_EQ(post(a, IBV_WR_SEND, id), 0);
         const ibv_wc wc = next();
         EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
         EXPECT_EQ(wc.wr_id, id);
     }
+    EXPECT_LT(Clock::now() - gone, std::chrono::seconds(5)) << "nobody is waited for who has been there";
     EXPECT_EQ(state(a), IBV_QPS_RTS);
 }
 
