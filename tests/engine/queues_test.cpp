@@ -120,7 +120,7 @@ struct CqRig {
     void push(std::uint64_t wr_id, WcStatus status = WcStatus::kSuccess, bool solicited = false,
               std::uint32_t qpn = 7) {
         Pass pass = passes.begin();
-        Cq::Producer(cq, pass).push({wr_id, status, WcOpcode::kRecv, 0, qpn, 0, 0, 0, 0}, solicited);
+        Cq::Producer(cq, pass).push(make_completion(qpn, wr_id, status, WcOpcode::kRecv), solicited);
         Outbox& outbox = pass.outbox();
         told += outbox.notify.size();
         for (const std::uint32_t handle : outbox.notify)
