@@ -346,7 +346,7 @@ TEST(Rfc7306, ATerminateOfTheImmediateDataFailsItsRequest) {
         const auto sends = rig.poll(rig.send_cq);
         ASSERT_EQ(sends.size(), 2u);
         EXPECT_EQ(sends[0].status, WcStatus::kSuccess);
-        EXPECT_EQ(sends[1].status, WcStatus::kRemOpErr);
+        EXPECT_EQ(sends[1].status, WcStatus::kRnrRetryExcErr);
     }
 }
 

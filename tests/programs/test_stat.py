@@ -140,12 +140,12 @@ def case_live(lab):
 def case_hostile(lab):
     """Root reads what anybody wrote: no page makes the reader fail, or say what is no JSON."""
     random = Random(1)
-    header = struct.pack("<QIIIIIIII", 0x74617473636E7277, 1, 4096, 320, 16384, 3, 2, os.getpid(), 0)
+    header = struct.pack("<QIIIIIIII", 0x74617473636E7277, 2, 4096, 320, 16384, 3, 2, os.getpid(), 0)
     good = bytearray(header + b"swr0".ljust(64, b"\0") + bytes(4096 - len(header) - 64) + bytes(3 * 320))
     struct.pack_into("<II", good, 4096, 0x1234, 1)
     struct.pack_into("<HH", good, 4096 + 28, 4, 4711)
     pages = [bytes(good)]
-    for at, form, value in ((0, "<Q", 1), (8, "<I", 2), (12, "<I", 1 << 31), (16, "<I", 0), (20, "<I", 1 << 30),
+    for at, form, value in ((0, "<Q", 1), (8, "<I", 1), (12, "<I", 1 << 31), (16, "<I", 0), (20, "<I", 1 << 30),
                             (24, "<I", 16385), (24, "<I", 0xFFFFFFFF), (24, "<I", 4), (28, "<I", 3)):
         page = bytearray(good)
         struct.pack_into(form, page, at, value)
