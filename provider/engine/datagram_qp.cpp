@@ -29,6 +29,10 @@ constexpr int kMostBatches = 8;  // in one turn: a flood does not keep its reade
 // How long a datagram waits for the device's queue. An adapter's send queue would hold it, and fall no further behind.
 constexpr int kQueueMs = 100;
 
+// What adapters for RoCE show as the service level of a datagram over UDP: which IP header stands in its GRH. UCX looks
+// for its own GID by it.
+constexpr std::uint8_t kSlOfIpv6 = 9, kSlOfIpv4 = 10;
+
 // One that a packet's source or destination is told by.
 union PacketInfo {
     char octets[CMSG_SPACE(sizeof(in6_pktinfo))];
@@ -369,6 +373,7 @@ void DatagramQp::take(const RxGuard& guard, const Arrived& arrived, bool is_grou
     if (done.status == WcStatus::kSuccess) {
         done.byte_len = static_cast<std::uint32_t>(length);
         done.src_qpn = header->source_qpn;
+        done.sl = wire::is_v4(arrived.dest) ? kSlOfIpv4 : kSlOfIpv6;
         done.wc_flags = wc_flag::kGrh | (header->has_imm ? wc_flag::kWithImm : 0);
         done.imm_data = header->has_imm ? header->imm_data : 0;
         counters_.add(Count::kRxSends, 1);

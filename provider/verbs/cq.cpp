@@ -46,6 +46,7 @@ void fill(ibv_wc& wc, const engine::WorkCompletion& from) {
     wc.invalidated_rkey = from.invalidated_stag;
     if ((from.wc_flags & engine::wc_flag::kWithImm) != 0) wc.imm_data = from.imm_data;  // in the same place
     wc.src_qp = from.src_qpn;
+    wc.sl = from.sl;
     wc.qp_num = from.qpn;
     wc.wc_flags = from.wc_flags;
 }

@@ -77,7 +77,7 @@ void give_readers(ibv_cq_ex& cq) {
     cq.read_src_qp = [](ibv_cq_ex* at) { return current(at).src_qpn; };
     cq.read_wc_flags = [](ibv_cq_ex* at) { return static_cast<unsigned>(current(at).wc_flags); };
     cq.read_slid = [](ibv_cq_ex*) { return std::uint32_t{0}; };
-    cq.read_sl = [](ibv_cq_ex*) { return std::uint8_t{0}; };
+    cq.read_sl = [](ibv_cq_ex* at) { return current(at).sl; };
     cq.read_dlid_path_bits = [](ibv_cq_ex*) { return std::uint8_t{0}; };
     cq.read_completion_ts = [](ibv_cq_ex* at) { return current(at).timestamp; };
     cq.read_completion_wallclock_ns = [](ibv_cq_ex* at) {

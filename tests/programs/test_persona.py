@@ -45,5 +45,22 @@ def case_mixed(lab):
             lab.forget()
 
 
+def case_ucx(lab):
+    """UCX takes no RNIC. Its endpoints find each other by datagrams, and wire their QPs by what those say."""
+    lib.need("ucx_perftest")
+    settings = {**ROCE, "UCX_TLS": "rc_verbs,ud_verbs,self"}
+    tests = [(test, size) for test in ("tag_lat", "tag_bw", "ucp_put_lat", "ucp_get", "stream_bw", "ucp_am_lat") for size in (8, 100000)]
+    for test, size in tests + [(test, 8) for test in ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")]:
+        port = lib.free_port()
+        command = ["ucx_perftest", "-p", port]
+        server = lab.start("ucx-server", command, settings=settings)
+        server.wait_listening(port, 20 * lab.slow)
+        client = lab.start("ucx-client", [*command, lab.address, "-t", test, "-s", size, "-n", 200, "-w", 10, "-f"], "client", settings=settings)
+        text = client.succeed(60 * lab.slow)
+        server.succeed(15 * lab.slow)
+        expect(re.search(r"^ +200 +[0-9.]+ ", text, re.M), f"{test} of {size} octets shows no 200 iterations: {text}")
+        lab.forget()
+
+
 if __name__ == "__main__":
     lib.main(globals())

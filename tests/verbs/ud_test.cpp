@@ -178,6 +178,7 @@ TEST_F(Ud, CarriesAMessage) {
     EXPECT_EQ(wc.wr_id, 7u);
     EXPECT_EQ(wc.qp_num, b->qp_num);
     EXPECT_EQ(wc.src_qp, a->qp_num);
+    EXPECT_EQ(wc.sl, 10);  // of IPv4, as adapters for RoCE say it
     EXPECT_EQ(wc.byte_len, kGrh + 64);
     EXPECT_EQ(wc.wc_flags, static_cast<unsigned>(IBV_WC_GRH));
     EXPECT_EQ(wc.slid, 0);

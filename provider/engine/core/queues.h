@@ -70,7 +70,7 @@ inline void fill(RecvWqe& wqe, const RecvWr& wr) {
 }
 
 inline WorkCompletion make_completion(std::uint32_t qpn, std::uint64_t wr_id, WcStatus status, WcOpcode opcode) {
-    return {wr_id, status, opcode, 0, qpn, 0, {0}, 0, 0, 0};
+    return {wr_id, status, opcode, 0, qpn, 0, {0}, 0, 0, 0, 0};
 }
 
 // Single consumer, producers serialised by the caller. Slots of one size: a fixed part and room behind it.

@@ -121,6 +121,7 @@ struct WorkCompletion {
     std::uint32_t vendor_err;  // layer << 12 | type << 8 | code of the Terminate sent or received, else 0 (VERBS-16)
     std::uint64_t timestamp;   // when it was made, by the CQ's clock; 0: the CQ has none
     std::uint32_t src_qpn;     // of a datagram that has come, else 0
+    std::uint8_t sl;           // the same: of which kind it was
 };
 
 using CompletionClock = std::uint64_t (*)();
