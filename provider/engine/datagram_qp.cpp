@@ -328,6 +328,8 @@ bool DatagramQp::receive_from(const RxGuard& guard, int socket, bool is_group, P
         counters_.add(Count::kRxCalls, 1);
         if (count <= 0) return any;
         any = true;
+        // An answer is not complete before what it answers: that is while its sender has the lock.
+        { const TxGuard sent(tx_lock_); }
         for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
             msghdr& message = messages[i].msg_hdr;
             Arrived arrived{pass.rx_staging().data() + i * kSlot, messages[i].msg_len, {}, {}, 0};

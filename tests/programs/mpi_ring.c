@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A ring, a sum over all ranks and atomics on one word of rank 0's, each with its result checked. Compiled by each MPI's own mpicc.
+// A ring, a sum over all ranks and atomics on one word of rank 0's, each with its result checked. Compiled by each
+// MPI's own mpicc.
 #include <mpi.h>
 #include <stdio.h>
 
 enum { kLength = 100000, kRounds = 100 };
 static double mine[kLength], sums[kLength];
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     int rank, ranks, wrong = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -24,7 +25,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < kLength; ++i)
         wrong += sums[i] != ranks * (ranks - 1) / 2 + (double)ranks * i;
 
-    int *word;
+    int* word;
     MPI_Win window;
     MPI_Win_allocate(sizeof *word, sizeof *word, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &window);
     *word = 0;

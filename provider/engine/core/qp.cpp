@@ -26,7 +26,7 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
 PostResult Qp::check(const SendWr& wr) const {
     // docs/spec/verbs.md section 6: not before the stream is there; at its end and after it what is posted is flushed.
     if (state() < QpState::kRts && !(state() == QpState::kRtr && is_wired())) return PostResult::kBadState;
-    if (!is_plain(wr.opcode) || init_.unreliable) {
+    if (!is_plain(wr.opcode)) {
         if (const PostResult checked = check_other(wr); checked != PostResult::kOk) return checked;
     }
     if (wr.sges.size() > init_.max_send_sge) return PostResult::kInvalid;
@@ -37,7 +37,6 @@ PostResult Qp::check(const SendWr& wr) const {
 }
 
 PostResult Qp::check_other(const SendWr& wr) const {
-    if (init_.unreliable && !is_for_unreliable(wr.opcode)) return PostResult::kInvalid;
     const bool is_inline = (wr.flags & send_flag::kInline) != 0;
     if (is_local(wr.opcode)) return is_inline || !wr.sges.empty() ? PostResult::kInvalid : PostResult::kOk;
     const bool may_read = may_read_.load(std::memory_order_relaxed);

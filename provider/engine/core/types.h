@@ -48,11 +48,6 @@ constexpr bool is_atomic(WrOpcode opcode) {
 constexpr bool needs_rfc7306(WrOpcode opcode) {
     return has_immediate(opcode) || is_atomic(opcode);
 }
-// What an unreliable connection carries (ibv_post_send(3)).
-constexpr bool is_for_unreliable(WrOpcode opcode) {
-    return opcode == WrOpcode::kSend || opcode == WrOpcode::kWrite || opcode == WrOpcode::kSendImm ||
-           opcode == WrOpcode::kWriteImm;
-}
 // Complete when its Response is delivered, in read order.
 constexpr bool awaits_response(WrOpcode opcode) {
     return opcode >= WrOpcode::kCmpSwap;
