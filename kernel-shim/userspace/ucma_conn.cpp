@@ -13,7 +13,6 @@ namespace swrnic::shim {
 namespace {
 
 constexpr std::uint8_t kQpStateInit = 1, kQpStateRtr = 2;
-constexpr std::uint8_t kQptRc = 2;
 
 // The QP of a connect or accept: any of this process's contexts may own it.
 Qp* usable_qp(Locked& locked, std::uint32_t qpn) {

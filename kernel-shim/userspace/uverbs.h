@@ -97,11 +97,14 @@ class AsyncFile : public Queue<AsyncEvent> {
     ssize_t read(int fd, void* buffer, std::size_t size) override;
 };
 
+// enum ib_qp_type: those that are offered.
+inline constexpr std::uint8_t kQptRc = 2, kQptUc = 3, kQptUd = 4;
+
 struct Qp {
     Share share;
     std::uint32_t handle;
     std::uint32_t qpn;
-    std::uint8_t type;  // enum ib_qp_type
+    std::uint8_t type;  // kQptRc, kQptUc or kQptUd
     std::uint64_t user_handle;
     UverbsFile* context;
     Pd* pd;

@@ -13,7 +13,6 @@
 namespace swrnic::shim {
 namespace {
 
-constexpr std::uint8_t kQptRc = 2, kQptUc = 3, kQptUd = 4;
 enum : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
 // enum ib_qp_attr_mask

@@ -134,11 +134,11 @@ void Engine::Impl::poll(std::uint64_t polls) {
         hot != nullptr && now < hot->polls.next_look(times_, flushes, hot->sends.waits_for_peer(times_, now));
     if (backs_off && !flushes && news_.state(times_) == NewsGate::State::kSilent) return;
     const bool asks = hot == nullptr || news_.is_due(now);
-    // While there are others to be driven, it is left to epoll like them.
-    // A program that has received is likely to answer: a Response waits for its post, or for the next poll.
     bool waits_for_post = false;
+    // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !backs_off && (hot->ready || !flushes)) {
         drive_rx(*hot, pass);
+        // A program that has received is likely to answer: a Response goes with its post, or with the next poll.
         waits_for_post = !flushes && hot->tx().owes_responses_alone();
         if (waits_for_post) {
             schedule(*hot, kToSend);

@@ -16,7 +16,6 @@
 #include "engine/core/receive_completions.h"
 #include "engine/core/receive_queue.h"
 #include "engine/core/send_queue.h"
-#include "engine/core/stream.h"
 
 namespace swrnic::engine {
 
@@ -30,52 +29,6 @@ constexpr bool is_rfc7306(std::uint8_t opcode) {
 
 constexpr std::uint8_t octet(std::byte b) {
     return std::to_integer<std::uint8_t>(b);
-}
-
-// VERBS-18: what a Read of ours failed of at the peer.
-constexpr WcStatus read_status(wire::TerminateCode code) {
-    if (code.layer == 0 && code.type == 1) return WcStatus::kRemAccessErr;
-    if (code == wire::fault::kIrdExceeded || code == wire::fault::kInvalidMsn) return WcStatus::kRemInvRdReqErr;
-    if (code.layer == 0 && code.type == 2) return WcStatus::kRemInvReqErr;
-    return WcStatus::kRemOpErr;
-}
-
-// Of a Send or a Write, usually complete by then: nothing but these codes says what was wrong with it.
-constexpr WcStatus request_status(wire::TerminateCode code, bool tagged) {
-    if (tagged) {
-        const bool protection = code.type == 1 && (code.layer == 0 || code.layer == 1);
-        return protection && code != wire::fault::kTaggedDdpVersion ? WcStatus::kRemAccessErr : WcStatus::kWrFlushErr;
-    }
-    if (code == wire::fault::kMessageTooLong) return WcStatus::kRemInvReqErr;
-    return code == wire::fault::kNoBuffer ? WcStatus::kRemOpErr : WcStatus::kWrFlushErr;
-}
-
-// Of a wired QP's request, in InfiniBand's words.
-constexpr WcStatus wired_status(wire::TerminateCode code) {
-    if (code.layer != 2 && code.type == 1) return WcStatus::kRemAccessErr;
-    if (code == wire::fault::kNoBuffer) return WcStatus::kRnrRetryExcErr;
-    if (code == wire::fault::kMessageTooLong || (code.layer == 0 && code.type == 2)) return WcStatus::kRemInvReqErr;
-    return WcStatus::kRemOpErr;
-}
-
-// The peer has failed of something that is not of our making: it has gone.
-constexpr bool is_end_of_peer(wire::TerminateCode code) {
-    return code == wire::fault::kLocalFailure || code.layer == 2;
-}
-
-constexpr bool is_write(WrOpcode opcode) {
-    return opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm;
-}
-
-// Which requests a Terminate can be about that does not say.
-bool (*can_be_meant(wire::TerminateCode code))(WrOpcode) {
-    if (code.layer == 1 && code.type == 1) return is_write;
-    if (code.layer == 0 && code.type == 1) return awaits_response;
-    if (code.layer == 1) {
-        return
-            [](WrOpcode opcode) { return !is_local(opcode) && opcode != WrOpcode::kWrite && !awaits_response(opcode); };
-    }
-    return [](WrOpcode opcode) { return !is_local(opcode); };
 }
 
 }  // namespace
@@ -218,12 +171,6 @@ RxSegment::Verdict RxSegment::mismatch(wire::TerminateCode code, Header header) 
     return fail(fault);
 }
 
-// Of the outbound ones, of which there are some.
-bool RxSegment::atomic_is_oldest() const {
-    const std::uint64_t index = reads_.orq.peek().send_index;
-    return index != OutboundRead::kNoWqe && is_atomic(sq_.peek(index)->opcode);
-}
-
 RxSegment::Verdict RxSegment::begin_untagged(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.qn > wire::kAtomicResponseQueue) return fail(wire::fault::kInvalidQn, AsyncEvent::kQpReqErr, header);
     if (untagged.qn != wire::traits_of(opcode_).qn) {
@@ -239,18 +186,6 @@ RxSegment::Verdict RxSegment::begin_untagged(const wire::UntaggedHeader& untagge
         default:
             terminated_ = terminate_meaning(header);
             return Verdict::kAccept;
-    }
-}
-
-RxSegment::Verdict RxSegment::begin_rfc7306(const wire::UntaggedHeader& untagged, Header header) {
-    if (memory_.foreign() != nullptr) return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
-    switch (untagged.qn) {
-        case wire::kSendQueue:
-            return begin_immediate(untagged, header);
-        case wire::kReadRequestQueue:
-            return begin_atomic_request(untagged, header);
-        default:
-            return begin_atomic_response(untagged, header);
     }
 }
 
@@ -292,26 +227,6 @@ RxSegment::Verdict RxSegment::check_single(const wire::UntaggedHeader& untagged,
     return Verdict::kAccept;
 }
 
-// RFC 7306 6.3.
-RxSegment::Verdict RxSegment::begin_immediate(const wire::UntaggedHeader& untagged, Header header) {
-    if (untagged.msn != msn_[wire::kSendQueue]) return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
-    if (send_mo_ != 0) return fail(wire::fault::kInvalidMo, AsyncEvent::kQpReqErr, header);  // inside a Send
-    const Verdict single = check_single(untagged, header, wire::kImmediateSegmentLen, wire::fault::kImmediateLength,
-                                        wire::fault::kImmediateLength);
-    if (single != Verdict::kAccept) return single;
-    if (immediate_.use == wire::Immediate::kOfNextSend)
-        return fail(wire::fault::kImmediateWithoutSend, AsyncEvent::kQpReqErr, header);
-    wire::Immediate immediate = wire::Immediate::parse(header.data() + wire::kUntaggedHeaderLen);
-    // A peer that knows the RFC alone may have any 64 bits in there.
-    if (!stream_.parameters.rfc7306) immediate.use = wire::Immediate::kByItself;
-    if (immediate.use != wire::Immediate::kOfNextSend) {
-        if (write_lost_) return lose();
-        if (!rq_.take()) return stall();
-    }
-    announced_ = immediate;
-    return Verdict::kAccept;
-}
-
 RxSegment::Verdict RxSegment::begin_read_request(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.msn != msn_[wire::kReadRequestQueue]) {
         return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
@@ -329,38 +244,6 @@ RxSegment::Verdict RxSegment::check_read_source(Header header) {
     const MemoryError error = reads_.check_source(read_request_);
     if (error == MemoryError::kNone) return Verdict::kAccept;
     return fail(read_code(error), AsyncEvent::kQpAccessErr, header);
-}
-
-// RFC 7306 5.2.1, 8.2.
-RxSegment::Verdict RxSegment::begin_atomic_request(const wire::UntaggedHeader& untagged, Header header) {
-    if (untagged.msn != msn_[wire::kReadRequestQueue])
-        return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
-    if (!reads_.takes_request()) return fail(wire::fault::kIrdExceeded, AsyncEvent::kQpReqErr, header);
-    const Verdict single = check_single(untagged, header, wire::kAtomicRequestSegmentLen, wire::fault::kAtomicLength,
-                                        wire::fault::kAtomicLength);
-    if (single != Verdict::kAccept) return single;
-    atomic_request_ = wire::AtomicRequest::parse(header.data() + wire::kUntaggedHeaderLen);
-    if (!atomic_request_.is_known()) return fail(wire::fault::kAtomicOpcode, AsyncEvent::kQpReqErr, header);
-    if (atomic_request_.to % sizeof(std::uint64_t) != 0)
-        return fail(wire::fault::kAtomicMisaligned, AsyncEvent::kQpReqErr, header);
-    const MemoryError error = reads_.find_target(atomic_request_).error;
-    if (error == MemoryError::kNone) return Verdict::kAccept;
-    return fail(atomic_code(error), atomic_event(error), header);
-}
-
-// RFC 7306 5.2.2. The SGE is looked at when the Response is delivered.
-RxSegment::Verdict RxSegment::begin_atomic_response(const wire::UntaggedHeader& untagged, Header header) {
-    if (reads_.orq.empty()) return fail(wire::fault::kUnexpectedAtomicResponse, AsyncEvent::kQpReqErr, header);
-    if (!atomic_is_oldest()) return mismatch(wire::fault::kUnexpectedAtomicResponse, header);
-    if (untagged.msn != msn_[wire::kAtomicResponseQueue])
-        return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
-    const Verdict single = check_single(untagged, header, wire::kAtomicResponseSegmentLen, wire::fault::kAtomicLength,
-                                        wire::fault::kAtomicLength);
-    if (single != Verdict::kAccept) return single;
-    const auto response = wire::AtomicResponse::parse(header.data() + wire::kUntaggedHeaderLen);
-    if (response.id != reads_.orq.peek().sink_stag) return mismatch(wire::fault::kUnknownAtomicId, header);
-    atomic_original_ = response.original;
-    return Verdict::kAccept;
 }
 
 // ---- placement
@@ -518,16 +401,7 @@ void RxSegment::end(Pass& pass) {
             deliver_read(pass);
             break;
         case Opcode::kTerminate:
-            SWRNIC_PROBE(terminate_in, qpn_, terminated_.vendor_err());
-            counters_.add(Count::kRxTerminates, 1);
-            counters_.add_terminate(Count::kRxTerminated, terminated_.vendor_err());
-            if (status_.is_wired() && terminated_.code && is_end_of_peer(*terminated_.code)) {
-                discard();  // it closes the stream now
-                break;
-            }
-            // The peer has taken everything that comes before what it refuses.
-            if (sq_.confirms() && terminated_.send_index) sq_.set_placed(*terminated_.send_index, pass);
-            fail(terminated_);
+            deliver_terminate(pass);
             break;
         case Opcode::kImmediate:
         case Opcode::kImmediateSolicited:
@@ -562,13 +436,6 @@ void RxSegment::end(Pass& pass) {
             }
             break;
     }
-}
-
-void RxSegment::publish_atomic() {
-    InboundRead request{{}, msn_[wire::kReadRequestQueue]++, InboundRead::State::kAtomic};
-    request.atomic = atomic_request_;
-    reads_.irq.publish(request);
-    wakes_sender_ = true;
 }
 
 void RxSegment::release_fence(Pass& pass) {
@@ -628,28 +495,6 @@ void RxSegment::deliver_send(Pass& pass) {
     if (!kept) status_.lose_completion();
 }
 
-// "Write with immediate": the Write before it is placed, and is what its completion is about.
-void RxSegment::deliver_immediate(Pass& pass) {
-    WorkCompletion done = make_completion(qpn_, rq_.oldest().wr_id, WcStatus::kSuccess, WcOpcode::kRecvRdmaWithImm);
-    done.byte_len = std::exchange(written_, 0);
-    done.wc_flags = wc_flag::kWithImm;
-    done.imm_data = immediate_.data;
-    if (!receive_completions_.push(done, wire::traits_of(opcode_).solicited, rq_.ring(), pass))
-        status_.lose_completion();
-}
-
-void RxSegment::deliver_atomic(Pass& pass) {
-    place_ = {.target = Target::kReadSink, .stag = 0, .offset = 0};
-    std::array<IoSlice, kMaxSlices> io;
-    const SliceResult where = slices(io.data(), place_, sizeof atomic_original_);
-    if (where.count == 0 ||
-        !copy_octets(io[0].base, reinterpret_cast<const std::byte*>(&atomic_original_), sizeof atomic_original_)) {
-        sink_lost();
-        return;
-    }
-    deliver_read(pass);
-}
-
 void RxSegment::deliver_read(Pass& pass) {
     const OutboundRead read = reads_.orq.peek();
     read_offset_ = 0;
@@ -663,46 +508,6 @@ void RxSegment::deliver_read(Pass& pass) {
         return;  // an RTR
     }
     sq_.set_placed(read.confirms, pass);
-}
-
-// A received Terminate is never answered; whatever it says, the stream ends (RFC 5040 5.4, VERBS-18).
-Fault RxSegment::terminate_meaning(Header header) {
-    Fault fault;
-    fault.received = true;
-    fault.event = AsyncEvent::kQpFatal;
-    const wire::Terminate terminate = wire::parse_terminate(header);
-    if (!terminate.ok()) return fault;
-    fault.code = terminate.code;
-    if (!terminate.ddp_header.empty()) find_quoted(fault, terminate.ddp_header);
-    if (status_.is_wired()) say_as_infiniband(fault);
-    return fault;
-}
-
-void RxSegment::find_quoted(Fault& fault, Header ddp_header) {
-    const bool tagged = ddp_header.size() == wire::kTaggedHeaderLen;
-    const auto quoted = tagged ? wire::UntaggedHeader{} : wire::UntaggedHeader::parse(ddp_header.data());
-    if (tagged || quoted.qn != wire::kReadRequestQueue) {
-        const bool wired = status_.is_wired();
-        fault.send_status = wired ? wired_status(*fault.code) : request_status(*fault.code, tagged);
-        if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = sq_.find_begun(ddp_header);
-        return;
-    }
-    const std::uint32_t outstanding = reads_.orq.size();
-    for (std::uint32_t i = 0; i < outstanding; ++i) {
-        const OutboundRead& read = reads_.orq.peek(i);
-        if (read.msn != quoted.msn || read.send_index == OutboundRead::kNoWqe) continue;
-        fault.send_index = read.send_index;
-        fault.send_status = read_status(*fault.code);
-    }
-}
-
-// On InfiniBand a refusal has its request, which says all there is to say. Without a quote, or with one that is not
-// known here, that is the oldest which can be meant and is not confirmed.
-void RxSegment::say_as_infiniband(Fault& fault) {
-    fault.event.reset();
-    if (fault.send_index) return;
-    fault.send_status = wired_status(*fault.code);
-    fault.send_index = sq_.find_unplaced(can_be_meant(*fault.code));
 }
 
 }  // namespace swrnic::engine

@@ -18,6 +18,7 @@
 #include "engine/core/memory.h"
 #include "engine/core/pass.h"
 #include "engine/core/scatter.h"
+#include "engine/core/stream.h"
 #include "engine/core/transport.h"
 #include "wire/ddp.h"
 #include "wire/fpdu.h"
@@ -31,7 +32,6 @@ class ReadState;
 class ReceiveCompletions;
 class ReceiveQueue;
 class SendQueue;
-struct Stream;
 
 class RxSegment {
   public:
@@ -167,6 +167,7 @@ class RxSegment {
     [[gnu::noinline]] void deliver_atomic(Pass& pass);
     [[gnu::noinline]] bool complete_invalidation(const WorkCompletion& done, bool solicited, Pass& pass);
     void deliver_read(Pass& pass);
+    void deliver_terminate(Pass& pass);
     Fault terminate_meaning(Header header);
     void find_quoted(Fault& fault, Header ddp_header);
     void say_as_infiniband(Fault& fault);
@@ -190,7 +191,7 @@ class RxSegment {
     bool wakes_sender_ = false;
     Stop stop_ = Stop::kNone;
     std::uint64_t stalls_ = 0;
-    std::atomic<std::uint8_t> peer_rnr_retry_{7};
+    std::atomic<std::uint8_t> peer_rnr_retry_{rnr_notice::kForEver};
 
     std::uint32_t ulpdu_len_ = 0;
     std::uint8_t opcode_ = 0;

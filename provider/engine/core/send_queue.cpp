@@ -192,8 +192,8 @@ std::optional<std::uint64_t> SendQueue::find_begun(std::span<const std::byte> dd
     const auto fits = [&](const SendWqe& wqe) {
         if (tagged) {
             const auto quoted = wire::TaggedHeader::parse(ddp_header.data());
-            return (wqe.opcode == WrOpcode::kWrite || wqe.opcode == WrOpcode::kWriteImm) &&
-                   (wqe.remote_stag == quoted.stag || wqe.remote_stag == 0) && quoted.to - wqe.remote_to < wqe.length;
+            return is_write(wqe.opcode) && (wqe.remote_stag == quoted.stag || wqe.remote_stag == 0) &&
+                   quoted.to - wqe.remote_to < wqe.length;
         }
         const auto quoted = wire::UntaggedHeader::parse(ddp_header.data());
         if (quoted.qn != wire::kSendQueue) return false;

@@ -13,7 +13,6 @@
 #include "engine/core/reads.h"
 #include "engine/core/receive_completions.h"
 #include "engine/core/send_queue.h"
-#include "engine/core/stream.h"
 #include "engine/core/tx_layout.h"
 #include "wire/fpdu.h"
 

@@ -21,6 +21,7 @@
 #include "engine/core/lock.h"
 #include "engine/core/memory.h"
 #include "engine/core/pass.h"
+#include "engine/core/stream.h"
 #include "engine/core/transport.h"
 
 namespace swrnic::engine {
@@ -32,7 +33,6 @@ class ReadState;
 class ReceiveCompletions;
 class SendQueue;
 struct SendWqe;
-struct Stream;
 
 class Tx {
   public:
@@ -207,11 +207,11 @@ class Tx {
     bool rtr_noted_ = false;
     std::uint32_t atomic_msn_ = 1;  // of the next Atomic Response
     std::atomic<bool> rtr_due_{false};
-    std::uint8_t rnr_retry_ = 7;         // under the TX lock
-    bool confirms_ = false;              // requests are complete when the peer has placed them: it is asked
-    std::uint32_t questions_noted_ = 0;  // have their place in the ORQ
-    std::uint64_t question_at_ = 0;      // the last of them: before this request
-    std::atomic<bool> unasked_{false};   // as cursor_ has them
+    std::uint8_t rnr_retry_ = rnr_notice::kForEver;  // under the TX lock
+    bool confirms_ = false;                          // requests are complete when the peer has placed them: it is asked
+    std::uint32_t questions_noted_ = 0;              // have their place in the ORQ
+    std::uint64_t question_at_ = 0;                  // the last of them: before this request
+    std::atomic<bool> unasked_{false};               // as cursor_ has them
     std::atomic<std::uint32_t> questions_{0};
     std::atomic<bool> binds_{false};
 

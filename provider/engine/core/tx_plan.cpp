@@ -12,7 +12,6 @@
 #include "engine/core/reads.h"
 #include "engine/core/scatter.h"
 #include "engine/core/send_queue.h"
-#include "engine/core/stream.h"
 #include "engine/core/tx.h"
 #include "engine/core/tx_layout.h"
 #include "wire/fpdu.h"

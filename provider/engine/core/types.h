@@ -37,6 +37,9 @@ constexpr bool is_between(WrOpcode opcode, WrOpcode first, WrOpcode last) {
 constexpr bool is_plain(WrOpcode opcode) {
     return opcode <= WrOpcode::kSendInv;
 }
+constexpr bool is_write(WrOpcode opcode) {
+    return opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm;
+}
 // Two messages: the Write, and then its Immediate Data; or Immediate Data, and then the Send that it belongs to.
 constexpr bool has_immediate(WrOpcode opcode) {
     return is_between(opcode, WrOpcode::kWriteImm, WrOpcode::kSendImm);
