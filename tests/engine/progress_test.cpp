@@ -167,6 +167,37 @@ TEST_F(ProgressTest, APollLeavesTheThreadItsWakeUp) {
 }
 
 // A thread that has told all there was sleeps until there is more.
+// A program that has received is likely to answer, and one send then takes the Response along. Now and then the thread
+// is faster than the poll.
+TEST_F(ProgressTest, APollLeavesAResponseToThePostBehindIt) {
+    const Sge of_a{reinterpret_cast<std::uintptr_t>(a_.memory.data()), 1, a_.stag};
+    const Sge of_b{reinterpret_cast<std::uintptr_t>(b_.memory.data()), 1, b_.stag};
+    const Counters& counted = b_.qp->counters();
+    constexpr int kRounds = 200;
+    int taken_along = 0;
+    for (int round = 0; round < kRounds; ++round) {
+        const std::uint64_t requests = counted.get(Count::kRxReadRequests);
+        ASSERT_EQ(a_.engine->post_send(*a_.qp, {0, WrOpcode::kRead, 0, {&of_a, 1}, of_b.addr, b_.stag, {0}, {}, {}}),
+                  PostResult::kOk);
+        a_.engine->ring_doorbell(*a_.qp);
+        std::uint64_t sends = 0;
+        while (counted.get(Count::kRxReadRequests) == requests) {
+            sends = counted.get(Count::kTxCalls);
+            ASSERT_EQ(b_.poll(), 0);
+        }
+        ASSERT_EQ(b_.engine->post_send(*b_.qp, {0, WrOpcode::kWrite, 0, {&of_b, 1}, of_a.addr, a_.stag, {0}, {}, {}}),
+                  PostResult::kOk);
+        b_.engine->ring_doorbell(*b_.qp);
+        taken_along += counted.get(Count::kTxCalls) == sends + 1 ? 1 : 0;
+        for (int done = 0; done != 1;)
+            done += a_.poll();
+        for (int done = 0; done != 1;)
+            done += b_.poll();
+        EXPECT_EQ(b_.poll(), 0);  // as it waits for the next one
+    }
+    EXPECT_GT(taken_along, kRounds / 10);
+}
+
 TEST_F(ProgressTest, APostBehindASilenceIsReported) {
     write_octets(a_, b_, 1, std::byte(1));
     std::this_thread::sleep_for(600ms);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Queue pairs of datagrams (UD): address handles, Q_Keys, GRH, what is lost, groups, and what strangers send.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "device.h"
+#include "wiring.h"
 
 namespace swrnic::test {
 namespace {
@@ -28,16 +28,7 @@ using SrqPtr = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
 
 constexpr std::uint32_t kQkey = 0x11111111;
 constexpr std::uint32_t kGrh = 40;
-constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-
-std::size_t open_descriptors() {
-    std::size_t count = 0;
-    DIR* dir = opendir("/proc/self/fd");
-    while (readdir(dir) != nullptr)
-        ++count;
-    closedir(dir);
-    return count;
-}
+constexpr int kUdInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 
 class Ud : public DeviceTest {
   protected:
@@ -46,9 +37,8 @@ class Ud : public DeviceTest {
         cq_ = make_cq(1024);
         region_.reset(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE));
         ASSERT_TRUE(region_);
-        for (index_ = 0; ibv_query_gid(context_.get(), 1, index_, &gid_) == 0; ++index_)
-            if (gid_.raw[10] == 0xff && gid_.raw[11] == 0xff && gid_.raw[0] == 0) return;
-        FAIL() << "no GID of an IPv4 address";
+        index_ = ipv4_index(context_.get());
+        gid_ = gid_at(context_.get(), index_);
     }
     void TearDown() override {
         region_.reset();
@@ -76,7 +66,7 @@ class Ud : public DeviceTest {
         return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
     }
     static int start(ibv_qp* qp, std::uint32_t q_key = kQkey) {
-        if (const int error = modify(qp, IBV_QPS_INIT, kInitMask, q_key)) return error;
+        if (const int error = modify(qp, IBV_QPS_INIT, kUdInitMask, q_key)) return error;
         if (const int error = modify(qp, IBV_QPS_RTR)) return error;
         return modify(qp, IBV_QPS_RTS, IBV_QP_SQ_PSN);
     }
@@ -325,7 +315,7 @@ TEST_F(Ud, RequestsThatAreRefused) {
     EXPECT_EQ(error(a, [](ibv_send_wr& wr) { wr.wr.ud.remote_qpn = 0xffffff; }), EINVAL) << "no group";
     EXPECT_EQ(error(a, [](ibv_send_wr& wr) { wr.num_sge = 3; }), EINVAL);
     EXPECT_EQ(error(fresh, [](ibv_send_wr&) {}), EINVAL) << "RESET";
-    ASSERT_EQ(modify(fresh.get(), IBV_QPS_INIT, kInitMask), 0);
+    ASSERT_EQ(modify(fresh.get(), IBV_QPS_INIT, kUdInitMask), 0);
     ASSERT_EQ(modify(fresh.get(), IBV_QPS_RTR), 0);
     EXPECT_EQ(error(fresh, [](ibv_send_wr&) {}), EINVAL) << "RTR";
     EXPECT_TRUE(is_quiet());
@@ -334,9 +324,9 @@ TEST_F(Ud, RequestsThatAreRefused) {
 TEST_F(Ud, StatesAndTheirAttributes) {
     const QpPtr qp = make_ud();
     EXPECT_EQ(receive(qp.get(), 1), EINVAL) << "RESET";
-    EXPECT_EQ(modify(qp.get(), IBV_QPS_INIT, kInitMask & ~IBV_QP_QKEY), EINVAL);
+    EXPECT_EQ(modify(qp.get(), IBV_QPS_INIT, kUdInitMask & ~IBV_QP_QKEY), EINVAL);
     EXPECT_EQ(modify(qp.get(), IBV_QPS_RTR), EINVAL);
-    ASSERT_EQ(modify(qp.get(), IBV_QPS_INIT, kInitMask), 0);
+    ASSERT_EQ(modify(qp.get(), IBV_QPS_INIT, kUdInitMask), 0);
     EXPECT_EQ(modify(qp.get(), IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
     EXPECT_EQ(modify(qp.get(), IBV_QPS_RTR, IBV_QP_DEST_QPN), EINVAL);
     ASSERT_EQ(modify(qp.get(), IBV_QPS_RTR), 0);

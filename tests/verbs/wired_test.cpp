@@ -32,10 +32,8 @@ class Wired : public DeviceTest {
         cq_ = make_cq(1024);
         region_.reset(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), kAllAccess));
         ASSERT_TRUE(region_);
-        // The first that carries an IPv4 address, as most programs choose.
-        for (index_ = 0; ibv_query_gid(context_.get(), 1, index_, &gid_) == 0; ++index_)
-            if (gid_.raw[10] == 0xff && gid_.raw[11] == 0xff && gid_.raw[0] == 0) return;
-        FAIL() << "no GID of an IPv4 address";
+        index_ = ipv4_index(context_.get());
+        gid_ = gid_at(context_.get(), index_);
     }
     void TearDown() override {
         region_.reset();
@@ -43,21 +41,18 @@ class Wired : public DeviceTest {
     }
 
     static int modify(const QpPtr& qp, ibv_qp_state to) {
-        ibv_qp_attr attr = garbage();
-        attr.qp_state = to;
+        ibv_qp_attr attr = attributes(to);
         return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE);
     }
     static int to_init(const QpPtr& qp) {
-        ibv_qp_attr attr = garbage();
-        attr.qp_state = IBV_QPS_INIT;
+        ibv_qp_attr attr = attributes(IBV_QPS_INIT);
         attr.pkey_index = 0;
         attr.port_num = 1;
         attr.qp_access_flags = kAllAccess;
         return ibv_modify_qp(qp.get(), &attr, kInitMask);
     }
     ibv_qp_attr rtr_attr(std::uint32_t dest_qpn, const ibv_gid& dest_gid) const {
-        ibv_qp_attr attr = garbage();
-        attr.qp_state = IBV_QPS_RTR;
+        ibv_qp_attr attr = attributes(IBV_QPS_RTR);
         attr.path_mtu = IBV_MTU_1024;
         attr.dest_qp_num = dest_qpn;
         attr.rq_psn = 7;
@@ -79,8 +74,7 @@ class Wired : public DeviceTest {
     // 4.096 us * 2^timeout * retries
     static int to_rts(const QpPtr& qp, std::uint8_t timeout = 18, std::uint8_t retries = 7,
                       std::uint8_t rnr_retry = 7) {
-        ibv_qp_attr attr = garbage();
-        attr.qp_state = IBV_QPS_RTS;
+        ibv_qp_attr attr = attributes(IBV_QPS_RTS);
         attr.timeout = timeout;
         attr.retry_cnt = retries;
         attr.rnr_retry = rnr_retry;
@@ -98,11 +92,6 @@ class Wired : public DeviceTest {
         ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
     }
     // What programs leave outside the mask.
-    static ibv_qp_attr garbage() {
-        ibv_qp_attr attr;
-        std::memset(&attr, 0xa5, sizeof attr);
-        return attr;
-    }
 
     int receive(const QpPtr& qp, std::uint64_t id, std::size_t at = 4096, std::uint32_t length = 64) {
         return receive(qp, id, at, length, region_->lkey);
@@ -593,8 +582,7 @@ TEST_F(Wired, InSqdOldRequestsDrainAndNewOnesWait) {
     const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
     ASSERT_NO_FATAL_FAILURE(wire(a, b));
     const auto to_sqd = [&](bool notify) {
-        ibv_qp_attr attr = garbage();
-        attr.qp_state = IBV_QPS_SQD;
+        ibv_qp_attr attr = attributes(IBV_QPS_SQD);
         attr.en_sqd_async_notify = 1;
         return ibv_modify_qp(a.get(), &attr, IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
     };
