@@ -160,6 +160,11 @@ engine::Counters& Statistics::counters(std::uint32_t index) {
     return *std::launder(reinterpret_cast<engine::Counters*>(slot(index).cells));
 }
 
+bool Statistics::has_qp(std::uint32_t qpn) {
+    const std::lock_guard hold(mutex_);
+    return qps_.contains(qpn);
+}
+
 engine::Counters* Statistics::add_qp(std::uint32_t qpn) {
     const std::lock_guard hold(mutex_);
     std::uint32_t index = kNoSlot;

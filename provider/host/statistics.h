@@ -34,6 +34,7 @@ class Statistics {
     int fd() const { return fd_; }  // of the page; -1: it is seen by nobody
     engine::EngineCounters& engine() { return *engine_; }
     // Null: the page is full, and this QP is not seen.
+    bool has_qp(std::uint32_t qpn);
     engine::Counters* add_qp(std::uint32_t qpn);
     void remove_qp(std::uint32_t qpn);
     // Notes both ends.

@@ -71,6 +71,7 @@ int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv
     return ibv_cmd_create_qp(pd, qp, &attr, request.data(), request.size(), response.core(), response.size());
 }
 
+// EADDRINUSE: the shim has made the QP, but its number is that of one that has not left us yet.
 int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     ContextState& state = to_state(pd->context);
     int error = check_init_attr(attr);
@@ -86,6 +87,7 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     auto held = is_ud ? state.hold_control() : std::unique_lock<std::mutex>();
     error = tell_shim(pd, state, granted, &qp.base.qp);
     if (error) return error;
+    if (state.statistics().has_qp(qp.base.qp.qp_num)) return EADDRINUSE;
     qp.sq_sig_all = attr.sq_sig_all != 0;
     qp.engine = &state.engine();
     const engine::QpInit init{.qpn = qp.base.qp.qp_num,
@@ -259,6 +261,13 @@ int change(Qp& qp, ibv_qp_attr& attr, int mask, bool wired) {
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
     std::unique_ptr<Qp> qp(new (std::nothrow) Qp{});
     const int error = qp ? create(pd, *attr, *qp) : ENOMEM;
+    // destroy_qp() in another thread gives the number back to the shim before the engine has let go of it. Our QP keeps
+    // it while the next one is made.
+    if (error == EADDRINUSE) {
+        ibv_qp* const next = create_qp(pd, attr);
+        ibv_cmd_destroy_qp(&qp->base.qp);
+        return next;
+    }
     if (error) {
         if (error == EOPNOTSUPP) {
             tell(Refusal::kQpType,
@@ -330,7 +339,7 @@ int destroy_qp(ibv_qp* ibqp) noexcept {
     } else {
         qp.engine->destroy_qp(qp.impl);
     }
-    to_state(ibqp->context).statistics().remove_qp(qpn);
+    to_state(ibqp->context).statistics().remove_qp(qpn);  // last: from now on another QP may have the number
     delete &qp;
     return 0;
 }

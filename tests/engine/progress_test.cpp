@@ -65,7 +65,7 @@ class ProgressTest : public JoinedTest {
         std::size_t done = 0;
         for (int i = 0; i < polls; ++i)
             done += static_cast<std::size_t>(from.poll());
-        const auto deadline = std::chrono::steady_clock::now() + 1s;
+        const auto deadline = std::chrono::steady_clock::now() + 10s;  // what is lost never comes
         volatile std::byte* const last = to.memory.data() + count + length - 2;
         while (*last != value)
             ASSERT_LT(std::chrono::steady_clock::now(), deadline);
@@ -248,14 +248,19 @@ std::uint64_t sleeps(const std::string& task) {
     return 0;
 }
 
-std::chrono::nanoseconds processor_time(const std::string& task) {
-    std::uint64_t spent = 0;
-    std::ifstream(task + "/schedstat") >> spent;
-    return std::chrono::nanoseconds(spent);
+// What a task has run, and what it was kept waiting for a processor.
+struct Share {
+    std::chrono::nanoseconds ran, waited;
+};
+Share share_of(const std::string& task) {
+    std::uint64_t ran = 0, waited = 0;
+    std::ifstream(task + "/schedstat") >> ran >> waited;
+    return {std::chrono::nanoseconds(ran), std::chrono::nanoseconds(waited)};
 }
 
 // A target that is written to all the time: its thread sleeps between two messages only if somebody else wants its
-// processor, which others than this program may do for a while. It sleeps when no more comes.
+// processor. So the test counts rounds alone in which neither the thread nor the writer was kept waiting for one, and
+// judges nothing where other programs left it no such round. The thread sleeps when no more comes.
 TEST_F(ProgressTest, AThreadLooksOnBetweenMessagesAndSleepsBehindThem) {
     constexpr std::size_t kRound = 200, kFew = kRound / 20;
     const std::set<std::string> others = tasks();
@@ -268,19 +273,28 @@ TEST_F(ProgressTest, AThreadLooksOnBetweenMessagesAndSleepsBehindThem) {
     const auto [active, passive] = connected_sockets();
     join(target, passive, false);
     join(writer, active, true);
+    const std::string own = "/proc/self/task/" + std::to_string(::gettid());
     std::uint64_t fewest = kRound;
+    int quiet = 0;
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (fewest > kFew && std::chrono::steady_clock::now() < deadline) {
-        const std::uint64_t before = sleeps(thread);
+        const auto start = std::chrono::steady_clock::now();
+        const auto waited = [&] { return share_of(thread).waited + share_of(own).waited; };
+        const std::uint64_t slept_before = sleeps(thread);
+        const std::chrono::nanoseconds waited_before = waited();
         for (std::size_t i = 0; i < kRound; ++i)
             write_octets(writer, target, 1, std::byte(i % 2 + 1));
-        fewest = std::min(fewest, sleeps(thread) - before);
+        const std::uint64_t slept = sleeps(thread) - slept_before;
+        if (waited() - waited_before > (std::chrono::steady_clock::now() - start) / 20) continue;
+        ++quiet;
+        fewest = std::min(fewest, slept);
     }
-    EXPECT_LE(fewest, kFew) << "for " << kRound << " messages, in the best round";
-    const std::chrono::nanoseconds spent = processor_time(thread);
-    ASSERT_GT(spent, 0ns);
+    if (quiet == 0) GTEST_SKIP() << "other programs wanted the processors all the time";
+    EXPECT_LE(fewest, kFew) << "for " << kRound << " messages, in the best of " << quiet << " quiet rounds";
+    const std::chrono::nanoseconds ran = share_of(thread).ran;
+    ASSERT_GT(ran, 0ns);
     std::this_thread::sleep_for(200ms);
-    EXPECT_LT(processor_time(thread) - spent, 5ms);
+    EXPECT_LT(share_of(thread).ran - ran, 5ms);
 }
 
 // A poll may hear of a new stream before whoever connects has let go of it.

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <cerrno>
+#include <cstring>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "device.h"
 
 namespace swrnic::test {
 namespace {
+
+constexpr int kNumbersOfAPort = 256;  // docs/ARCHITECTURE.md: a QP number names a TCP port and one of so many slots
 
 class Qp : public DeviceTest {
   protected:
@@ -32,6 +37,25 @@ TEST_F(Qp, numbers_are_24_bits_and_unique) {
         EXPECT_LT(qps.back()->qp_num, 1u << 24);
         EXPECT_TRUE(numbers.insert(qps.back()->qp_num).second);
     }
+}
+
+// All but two of a port's numbers are taken, so that two threads meet in what is left.
+TEST_F(Qp, a_number_may_come_back_while_its_last_QP_is_destroyed) {
+    std::vector<QpPtr> others;
+    for (int i = 0; i < kNumbersOfAPort - 2; ++i)
+        others.push_back(make_qp(cq_.get()));
+    const auto make_and_destroy = [this] {
+        for (int i = 0; i < 20000; ++i) {
+            const QpPtr qp = make_qp(cq_.get());
+            ASSERT_TRUE(qp) << std::strerror(errno);
+            ibv_qp_attr attr{};
+            attr.qp_state = IBV_QPS_ERR;
+            ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE), 0);
+        }
+    };
+    std::thread other(make_and_destroy);
+    make_and_destroy();
+    other.join();
 }
 
 TEST_F(Qp, no_type_but_rc_uc_ud) {  // VERBS-46
