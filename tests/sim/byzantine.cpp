@@ -16,7 +16,10 @@ constexpr Field kControls[] = {{0, 1, 2}, {1, 1, 3}};
 constexpr Field kTagged[] = {{2, 4, 4}, {6, 8, 5}};
 constexpr Field kUntagged[] = {{2, 4, 6}, {6, 4, 7}, {10, 4, 8}, {14, 4, 9}};
 constexpr Field kReadRequest[] = {{18, 4, 10}, {22, 8, 11}, {30, 4, 12}, {34, 4, 13}, {38, 8, 14}};
-constexpr Field kTerminate[] = {{18, 4, 15}, {22, 2, 16}, {24, 8, 17}};
+constexpr Field kAtomicRequest[] = {{18, 4, 15}, {22, 4, 16}, {26, 4, 17}, {30, 8, 18}};
+constexpr Field kAtomicResponse[] = {{18, 4, 16}};
+constexpr Field kImmediate[] = {{22, 4, 19}};
+constexpr Field kTerminate[] = {{18, 4, 20}, {22, 2, 21}, {24, 8, 22}};
 
 }  // namespace
 
@@ -111,6 +114,9 @@ bool ByzantineWire::lie_about_a_field(Bytes& ulpdu) {
         add(kUntagged);
         const auto opcode = wire::opcode_of(std::to_integer<std::uint8_t>(ulpdu[1]));
         if (opcode == wire::Opcode::kReadRequest) add(kReadRequest);
+        if (opcode == wire::Opcode::kAtomicRequest) add(kAtomicRequest);
+        if (opcode == wire::Opcode::kAtomicResponse) add(kAtomicResponse);
+        if (opcode == wire::Opcode::kImmediate || opcode == wire::Opcode::kImmediateSolicited) add(kImmediate);
         if (opcode == wire::Opcode::kTerminate) add(kTerminate);
     }
     if (about_ != lies_.size()) std::erase_if(fields, [&](const Field& field) { return field.number != about_; });

@@ -51,7 +51,7 @@ bool Observer::take_rtr(const wire::SegmentView& segment) {
         check(opcode == Opcode::kReadRequest, "no RTR by Read");
         const auto request = wire::ReadRequest::parse(segment.payload().data());
         check(request.size == 0 && segment.untagged_header().msn == msn_[1]++, "RTR by Read");
-        own_.reads.push_back(request);
+        own_.reads.push_back({request, false});
         own_.rtr_read = true;
     } else if (rtr_due_ == rtr::kSend) {
         check(opcode == Opcode::kSend && segment.payload().empty() && segment.untagged_header().msn == msn_[0]++,
@@ -98,7 +98,8 @@ void Observer::tagged(const wire::SegmentView& segment) {
     open_ = Open::kResponse;
     if (rules_.paired) {
         check(!peer_.reads.empty(), "a Response that nobody asked for");
-        const wire::ReadRequest& request = peer_.reads.front();
+        check(!peer_.reads.front().atomic, "a Response passes an atomic's");
+        const wire::ReadRequest& request = peer_.reads.front().read;
         check(header.stag == request.sink_stag && header.to == request.sink_to + done_, "sink of a Response");
         done_ += length;
         check(header.last == (done_ == request.size) && done_ <= request.size, "L of a Response");
@@ -132,12 +133,19 @@ void Observer::untagged(const wire::SegmentView& segment) {
             check(read.size == request.size && read.source_stag == request.stag && read.source_to == request.to,
                   "Read Request");
             check(read.sink_stag != 0, "sink STag");
-            own_.reads.push_back(read);
-            if (rules_.paired)
-                check(own_.reads.size() <= std::max(own_.ord, 1u), "more Reads than ORD", own_.reads.size(), own_.ord);
-            ++msn_[1];
+            requested({read, false});
             return;
         }
+        case Opcode::kImmediate:
+        case Opcode::kImmediateSolicited:
+            immediate(segment);
+            return;
+        case Opcode::kAtomicRequest:
+            atomic_request(segment);
+            return;
+        case Opcode::kAtomicResponse:
+            atomic_response(segment);
+            return;
         default:
             break;
     }
@@ -154,6 +162,53 @@ void Observer::untagged(const wire::SegmentView& segment) {
     if (!header.last) return;
     ++msn_[0];
     end_request();
+}
+
+void Observer::immediate(const wire::SegmentView& segment) {
+    check(open_ == Open::kNothing, "Immediate Data inside another message");
+    check(segment.last() && segment.payload().size() == wire::kImmediateLen, "shape of Immediate Data");
+    const auto data = wire::Immediate::parse(segment.payload().data());
+    const bool of_send = data.use == wire::Immediate::kOfNextSend;
+    const Announced request = begin(of_send ? WrOpcode::kSendImm : WrOpcode::kWriteImm);
+    check(data.data == request.imm_data, "Immediate Data");
+    check(request.solicited == wire::traits_of(segment.rdmap_control()).solicited, "solicited");
+    end_request();
+    ++msn_[0];
+}
+
+void Observer::atomic_request(const wire::SegmentView& segment) {
+    check(open_ == Open::kNothing, "an Atomic Request inside another message");
+    check(segment.last() && segment.payload().size() == wire::kAtomicRequestLen, "shape of an Atomic Request");
+    const auto atomic = wire::AtomicRequest::parse(segment.payload().data());
+    const bool swaps = atomic.opcode == wire::AtomicOpcode::kCmpSwap;
+    const Announced request = begin(swaps ? WrOpcode::kCmpSwap : WrOpcode::kFetchAdd);
+    end_request();
+    check(atomic.stag == request.stag && atomic.to == request.to, "where an atomic is");
+    check(atomic.data == (swaps ? request.atomic.swap : request.atomic.compare_add), "operand of an atomic");
+    check(!swaps || atomic.compare == request.atomic.compare_add, "what an atomic compares");
+    wire::ReadRequest read{};
+    read.sink_stag = atomic.id;
+    requested({read, true});
+}
+
+void Observer::requested(const Requested& request) {
+    own_.reads.push_back(request);
+    if (rules_.paired)
+        check(own_.reads.size() <= std::max(own_.ord, 1u), "more Reads than ORD", own_.reads.size(), own_.ord);
+    ++msn_[1];
+}
+
+void Observer::atomic_response(const wire::SegmentView& segment) {
+    check(open_ == Open::kNothing, "an Atomic Response inside another message");
+    check(segment.last() && segment.payload().size() == wire::kAtomicResponseLen, "shape of an Atomic Response");
+    if (rules_.paired) {
+        check(!peer_.reads.empty() && peer_.reads.front().atomic, "an Atomic Response that nobody asked for");
+        const auto response = wire::AtomicResponse::parse(segment.payload().data());
+        check(response.id == peer_.reads.front().read.sink_stag, "Request Identifier");
+    }
+    if (!peer_.reads.empty()) peer_.reads.pop_front();
+    peer_.rtr_read = false;
+    ++msn_[wire::kAtomicResponseQueue];
 }
 
 }  // namespace swrnic::engine::sim

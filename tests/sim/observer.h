@@ -14,20 +14,29 @@
 
 namespace swrnic::engine::sim {
 
-// What a posted request must look like on the wire.
+// What a message of a posted request must look like on the wire. A request with Immediate Data has two, one of which is
+// the Immediate Data: kWriteImm behind its Write, kSendImm before its Send.
 struct Announced {
     WrOpcode opcode;
     bool solicited, fenced;
     std::uint32_t size;
     std::uint32_t stag;  // at the peer
     std::uint64_t to;
+    std::uint32_t imm_data = 0;
+    AtomicWr atomic{};
+};
+
+// A Read or an atomic, until its Response has been sent in full.
+struct Requested {
+    wire::ReadRequest read;  // of an atomic only the sink STag, which is its Request Identifier
+    bool atomic;
 };
 
 // Both directions of one stream.
 struct StreamTruth {
     struct Half {
-        std::deque<Announced> announced;      // not seen yet
-        std::deque<wire::ReadRequest> reads;  // requested, Response not sent in full
+        std::deque<Announced> announced;  // not seen yet
+        std::deque<Requested> reads;
         std::uint32_t ord = 0;
         bool begun = false, started = false;  // with an FPDU; with some of its octets
         bool rtr_read = false;                // the oldest of reads is the RTR
@@ -66,6 +75,10 @@ class Observer final : public Tap {
     void ulpdu(std::span<const std::byte> octets);
     void tagged(const wire::SegmentView& segment);
     void untagged(const wire::SegmentView& segment);
+    void immediate(const wire::SegmentView& segment);
+    void atomic_request(const wire::SegmentView& segment);
+    void atomic_response(const wire::SegmentView& segment);
+    void requested(const Requested& request);
     bool take_rtr(const wire::SegmentView& segment);
     const Announced& begin(WrOpcode opcode);
     void end_request();
@@ -79,7 +92,7 @@ class Observer final : public Tap {
     bool terminated_ = false;
     Open open_ = Open::kNothing;
     std::uint32_t done_ = 0;  // octets of the open message
-    std::uint32_t msn_[3] = {1, 1, 1};
+    std::uint32_t msn_[wire::kAtomicResponseQueue + 1] = {1, 1, 1, 1};
 };
 
 }  // namespace swrnic::engine::sim

@@ -8,6 +8,19 @@ namespace {
 constexpr std::size_t kGuard = 64;
 constexpr Times kTimes{kCyclesAreNanoseconds};
 
+WcOpcode completed_as(WrOpcode opcode) {
+    switch (opcode) {
+        case WrOpcode::kRead:
+            return WcOpcode::kRead;
+        case WrOpcode::kCmpSwap:
+            return WcOpcode::kCompSwap;
+        case WrOpcode::kFetchAdd:
+            return WcOpcode::kFetchAdd;
+        default:
+            return is_write(opcode) ? WcOpcode::kWrite : WcOpcode::kSend;
+    }
+}
+
 }  // namespace
 
 Side::Side(int which, Rng& generator, std::size_t zone, const Limits& sizes)
@@ -47,11 +60,20 @@ Side::Side(int which, Rng& generator, std::size_t zone, const Limits& sizes)
     target_zone = target;
     inbox_zone = inbox;
     invalid_zone = invalid;
+    words_stag =
+        memory.add(kPd, reinterpret_cast<std::byte*>(words.data()), sizeof words,
+                   reinterpret_cast<std::uintptr_t>(words.data()), access::kLocalWrite | access::kRemoteAtomic);
+    begin_words();
     qp = std::make_unique<Qp>(QpInit{0x100u + static_cast<std::uint32_t>(number), kPd, &send_cq, &recv_cq, limits.sq,
                                      limits.rq, limits.send_sge, limits.recv_sge, limits.max_inline, limits.sig_all},
                               memory, random);
     qp->set_access(access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic);
     check(qp->apply(QpEvent::kToInit), "to INIT");
+}
+
+void Side::begin_words() {
+    for (std::size_t i = 0; i < words.size(); ++i)
+        word_values[i] = {words[i] = rng.next()};
 }
 
 bool Side::take(Range& zone, std::uint32_t length, Range& out) {
@@ -282,14 +304,12 @@ void Side::send_completed(const WorkCompletion& completion) {
         return;
     }
     check(op.signaled, "an unsignalled request completed");
-    const WcOpcode opcode = op.opcode == WrOpcode::kRead    ? WcOpcode::kRead
-                            : op.opcode == WrOpcode::kWrite ? WcOpcode::kWrite
-                                                            : WcOpcode::kSend;
-    check(completion.opcode == opcode && completion.byte_len == op.payload.size(), "shape of a completion");
+    check(completion.opcode == completed_as(op.opcode) && completion.byte_len == op.payload.size(),
+          "shape of a completion");
     if (!strict) return;
     // All Reads up to here are in.
     for (std::size_t i = 0; i < ops_done; ++i) {
-        if (ops[i].opcode != WrOpcode::kRead || ops[i].certain) continue;
+        if (!awaits_response(ops[i].opcode) || ops[i].certain) continue;
         ops[i].certain = true;
         expect_placed(ops[i].payload, ops[i].sink, arena, "a Read that completed is not in memory");
     }
@@ -301,7 +321,9 @@ void Side::receive_completed(const WorkCompletion& completion) {
     check(receives_done < receives.size(), "a receive that nobody posted");
     Receive& receive = receives[receives_done];
     check(receive.wr_id == completion.wr_id, "receives out of order", completion.wr_id, receive.wr_id);
-    check(completion.opcode == WcOpcode::kRecv && completion.qpn == qp->init().qpn, "shape of a receive");
+    const bool received =
+        completion.opcode == WcOpcode::kRecv || (good && completion.opcode == WcOpcode::kRecvRdmaWithImm);
+    check(received && completion.qpn == qp->init().qpn, "shape of a receive");
     ++receives_done;
     if (!good) {
         recv_failed = true;
@@ -309,27 +331,34 @@ void Side::receive_completed(const WorkCompletion& completion) {
         return;
     }
     if (!strict) {
-        check(completion.byte_len <= receive.capacity, "more octets than room");
+        check(completion.opcode == WcOpcode::kRecvRdmaWithImm || completion.byte_len <= receive.capacity,
+              "more octets than room");
         return;
     }
-    // The n-th receive takes the n-th Send, and everything before that Send is placed (RDMAP-58).
+    // The n-th receive takes the n-th Send or Immediate Data, and everything before that is placed (RDMAP-58).
     std::size_t sends = 0;
     for (Op& op : peer->ops) {
-        if (op.opcode == WrOpcode::kRead) continue;
-        if (op.opcode == WrOpcode::kWrite) {
+        if (awaits_response(op.opcode)) continue;
+        if (is_write(op.opcode)) {
             if (!op.certain) expect_placed(op.payload, op.sink, arena, "a Write before a Send is not in memory");
             op.certain = true;
-            continue;
         }
+        if (!op.takes_receive()) continue;
         if (sends++ + 1 != receives_done) continue;
+        const bool of_write = op.opcode == WrOpcode::kWriteImm;
+        check((completion.opcode == WcOpcode::kRecvRdmaWithImm) == of_write, "opcode of a receive");
         check(completion.byte_len == op.payload.size(), "octets of a receive", completion.byte_len, op.payload.size());
         const bool invalidates = op.opcode == WrOpcode::kSendInv;
-        check(completion.wc_flags == (invalidates ? wc_flag::kWithInv : 0), "flags of a receive");
+        check(completion.wc_flags == (invalidates                ? wc_flag::kWithInv
+                                      : has_immediate(op.opcode) ? wc_flag::kWithImm
+                                                                 : 0),
+              "flags of a receive");
+        if (has_immediate(op.opcode)) check(completion.imm_data == op.imm_data, "Immediate Data of a receive");
         if (invalidates) {
             check(completion.invalidated_stag == op.invalidated, "invalidated STag");
             check(memory.invalidate_remote(kPd, op.invalidated) == MemoryError::kInvalidStag, "STag still valid");
         }
-        expect_placed(op.payload, receive.sink, arena, "a Send that was delivered is not in memory");
+        if (!of_write) expect_placed(op.payload, receive.sink, arena, "a Send that was delivered is not in memory");
         op.certain = receive.certain = true;
         return;
     }

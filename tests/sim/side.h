@@ -3,6 +3,7 @@
 // gates of engine/sched, which decide who drives by the time of the simulation.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -41,10 +42,13 @@ struct Op {
     std::uint64_t wr_id;
     WrOpcode opcode;
     bool signaled;
-    Bytes payload;                  // what arrives: at the peer, for a Read here
-    std::vector<Range> sink;        // kWrite: in the peer's arena; kRead: in ours
+    Bytes payload;                  // what arrives: at the peer; for a Read and an atomic here
+    std::vector<Range> sink;        // Writes: in the peer's arena; Reads and atomics: in ours
     std::uint32_t invalidated = 0;  // STag at the peer
     bool certain = false;           // is in memory for sure
+    std::uint32_t imm_data = 0;
+
+    bool takes_receive() const { return opcode != WrOpcode::kWrite && !awaits_response(opcode); }
 };
 
 struct Receive {
@@ -85,6 +89,8 @@ class Side {
     void poll();
     void expect_all_completed();
 
+    void begin_words();  // of a life
+
     // Room in a zone that nothing else uses; false when it is used up.
     bool take(Range& zone, std::uint32_t length, Range& out);
     const Region& region_of(std::size_t offset) const;
@@ -97,6 +103,9 @@ class Side {
     Range source{}, target{}, inbox{}, invalid{};  // zones; what is left of the last three
     Range target_zone{}, inbox_zone{}, invalid_zone{};
     std::vector<Region> regions;
+    std::array<std::uint64_t, 4> words{};                   // for the peer's atomics alone
+    std::array<std::vector<std::uint64_t>, 4> word_values;  // what each has been in this life, and is to become
+    std::uint32_t words_stag = 0;                           // TOs are addresses
 
     PassPool passes;
     SimRandom random;

@@ -74,11 +74,12 @@ void World::plan_receive(Side& receiver, std::uint32_t at_least) {
     planned_[receiver.number].push_back(std::move(sink));
 }
 
-bool World::build_send(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::vector<Sge>& sges) {
+// Up to `size` octets of room in the receive that is the sender's next one to take: it is there, or planned, or is
+// planned now.
+std::uint32_t World::room_to_receive(const Side& side, std::uint32_t size) {
     Side& receiver = *side.peer;
-    const std::size_t number = send_sizes_[side.number].size();  // of this Send
+    const std::size_t number = receives_due_[side.number];
     const std::size_t posted = receiver.receives.size();
-    // A receive is there, or planned, or is planned now.
     std::uint32_t capacity = 0;
     if (number < posted) {
         capacity = receiver.receives[number].capacity;
@@ -90,7 +91,12 @@ bool World::build_send(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::
         plan_receive(receiver, size);
         capacity = size;
     }
-    size = std::min(size, capacity);
+    return std::min(size, capacity);
+}
+
+bool World::build_send(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::vector<Sge>& sges) {
+    Side& receiver = *side.peer;
+    size = room_to_receive(side, size);
     if (op.opcode == WrOpcode::kSendInv) {
         Range range;
         if (!receiver.take(receiver.invalid, 64, range)) {
@@ -145,11 +151,45 @@ bool World::build_read(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::
     return true;
 }
 
+// Its result is what the word will be when all atomics before it are done.
+bool World::build_atomic(Side& side, Op& op, SendWr& wr, std::vector<Sge>& sges) {
+    Side& at = *side.peer;
+    Range result;
+    if (side.inbox.length < reserve() + 4 * max_size_ || !side.take(side.inbox, sizeof(std::uint64_t), result))
+        return false;
+    const std::size_t word = rng_.below(at.words.size());
+    const std::uint64_t before = at.word_values[word].back();
+    wr.rkey = at.words_stag;
+    wr.remote_addr = reinterpret_cast<std::uintptr_t>(&at.words[word]);
+    wr.atomic = {rng_.next(), rng_.next()};
+    if (op.opcode == WrOpcode::kCmpSwap && rng_.chance(70)) wr.atomic.compare_add = before;
+    const auto* const octets = reinterpret_cast<const std::byte*>(&before);
+    op.payload.assign(octets, octets + sizeof before);
+    op.sink = {result};
+    sges.push_back(side.sge(result));
+    return true;
+}
+
+// What an atomic that is posted makes of its word, in time.
+void World::note_atomic(Side& at, const SendWr& wr) {
+    const std::size_t word = (wr.remote_addr - reinterpret_cast<std::uintptr_t>(at.words.data())) / sizeof(at.words[0]);
+    const std::uint64_t before = at.word_values[word].back(), operand = wr.atomic.compare_add;
+    const std::uint64_t after = wr.opcode == WrOpcode::kFetchAdd ? before + operand
+                                : before == operand              ? wr.atomic.swap
+                                                                 : before;
+    at.word_values[word].push_back(after);
+}
+
 bool World::build(Side& side, WrOpcode opcode, std::uint32_t size, Op& op, SendWr& wr, std::vector<Sge>& sges) {
     op.opcode = wr.opcode = opcode;
     switch (opcode) {
         case WrOpcode::kWrite:
+        case WrOpcode::kWriteImm:
+            if (has_immediate(opcode)) room_to_receive(side, 0);
             return build_write(side, size, op, wr, sges);
+        case WrOpcode::kCmpSwap:
+        case WrOpcode::kFetchAdd:
+            return build_atomic(side, op, wr, sges);
         case WrOpcode::kRead:
             return build_read(side, size, op, wr, sges);
         default:
@@ -166,24 +206,25 @@ bool World::post_op(Side& side) {
                                   : WrOpcode::kRead;
     const bool no_reads = parameters_[side.number].ord == 0;
     if (opcode == WrOpcode::kRead && no_reads) {
-        check(side.qp->post_send({0, opcode, 0, {}, 0, 0, 0}) == PostResult::kInvalid,
+        check(side.qp->post_send({0, opcode, 0, {}, 0, 0, {0}}) == PostResult::kInvalid,
               "a Read with ORD 0");  // RDMAP-68
         opcode = WrOpcode::kWrite;
     }
+    if (rng_.chance(30)) opcode = rfc7306_kin(side, opcode);
     // Whether there is room is found out by trying, with something that cannot be wrong.
-    Op op{next_wr_id_++, opcode, false, {}, {}, 0, false};
-    SendWr wr{op.wr_id, opcode, 0, {}, 0, 0, 0};
+    Op op{next_wr_id_++, opcode, false, {}, {}, 0, false, 0};
+    SendWr wr{op.wr_id, opcode, 0, {}, 0, 0, {0}};
     std::vector<Sge> sges;
     if (!build(side, opcode, random_size(), op, wr, sges)) return false;
+    if (has_immediate(op.opcode)) wr.imm_data = op.imm_data = static_cast<std::uint32_t>(rng_.next());
     if (rng_.chance(70)) wr.flags |= send_flag::kSignaled;
     if (rng_.chance(10)) wr.flags |= send_flag::kFence;
-    const bool send = op.opcode == WrOpcode::kSend || op.opcode == WrOpcode::kSendInv;
     if (rng_.chance(20)) wr.flags |= send_flag::kSolicited;
     op.signaled = side.limits.sig_all || (wr.flags & send_flag::kSignaled) != 0;
 
     Bytes copy;
     std::vector<Sge> inline_sges;
-    if (op.opcode != WrOpcode::kRead && op.payload.size() <= side.limits.max_inline && rng_.chance(30)) {
+    if (!awaits_response(op.opcode) && op.payload.size() <= side.limits.max_inline && rng_.chance(30)) {
         wr.flags |= send_flag::kInline;
         copy = op.payload;
         std::size_t at = 0;
@@ -206,15 +247,50 @@ bool World::post_op(Side& side) {
     std::fill(copy.begin(), copy.end(), std::byte(0xee));  // VERBS-7: may be reused at once
     if (result == PostResult::kFull || result == PostResult::kBadState) return false;
     check(result == PostResult::kOk, "post_send");
-    if (send) send_sizes_[side.number].push_back(static_cast<std::uint32_t>(op.payload.size()));
-    const bool solicited = send && (wr.flags & send_flag::kSolicited) != 0;
-    const std::uint32_t stag = op.opcode == WrOpcode::kSendInv ? wr.invalidate_stag : wr.rkey;
-    truth_.halves[side.number].announced.push_back({op.opcode, solicited, (wr.flags & send_flag::kFence) != 0,
-                                                    static_cast<std::uint32_t>(op.payload.size()), stag,
-                                                    wr.remote_addr});
+    if (op.takes_receive()) ++receives_due_[side.number];
+    if (is_atomic(op.opcode)) note_atomic(*side.peer, wr);
+    announce(side, op, wr);
     side.ops.push_back(std::move(op));
     side.doorbell();
     return true;
+}
+
+// The same with Immediate Data, or an atomic instead of a Read; where the peer has not agreed, that is refused.
+WrOpcode World::rfc7306_kin(Side& side, WrOpcode opcode) {
+    const WrOpcode kin = opcode == WrOpcode::kRead ? rng_.pick({WrOpcode::kCmpSwap, WrOpcode::kFetchAdd})
+                         : is_write(opcode)        ? WrOpcode::kWriteImm
+                                                   : WrOpcode::kSendImm;
+    if (parameters_[side.number].rfc7306) return kin;
+    std::uint64_t result = 0;
+    const Sge sge{reinterpret_cast<std::uintptr_t>(&result), sizeof result, 0};
+    check(side.qp->post_send({0, kin, 0, {&sge, 1}, 0, 0, {0}}) == PostResult::kNotAgreed, "RFC 7306 without consent");
+    return opcode;
+}
+
+void World::announce(const Side& side, const Op& op, const SendWr& wr) {
+    auto& announced = truth_.halves[side.number].announced;
+    const bool solicited = op.takes_receive() && (wr.flags & send_flag::kSolicited) != 0;
+    const bool fenced = (wr.flags & send_flag::kFence) != 0;
+    const bool invalidates = op.opcode == WrOpcode::kSendInv;
+    Announced message{op.opcode,
+                      solicited,
+                      fenced,
+                      static_cast<std::uint32_t>(op.payload.size()),
+                      invalidates ? wr.invalidate_stag : wr.rkey,
+                      wr.remote_addr};
+    message.imm_data = op.imm_data;
+    message.atomic = wr.atomic;
+    if (op.opcode == WrOpcode::kWriteImm) {
+        message.opcode = WrOpcode::kWrite;
+        message.solicited = false;
+        announced.push_back(message);
+        message = {WrOpcode::kWriteImm, solicited, false, 0, 0, 0, op.imm_data, {}};
+    } else if (op.opcode == WrOpcode::kSendImm) {
+        announced.push_back({WrOpcode::kSendImm, false, fenced, 0, 0, 0, op.imm_data, {}});
+        message.opcode = WrOpcode::kSend;
+        message.fenced = false;
+    }
+    announced.push_back(message);
 }
 
 bool World::post_receive(Side& side) {

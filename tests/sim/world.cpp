@@ -67,6 +67,7 @@ void World::connect() {
     parameters_[1].large_fpdu = parameters_[0].large_fpdu;
     parameters_[0].short_first = parameters_[1].short_first = parameters_[0].large_fpdu && rng_.chance(50);
     parameters_[1].p2p = parameters_[0].p2p;
+    parameters_[0].rfc7306 = parameters_[1].rfc7306 = rng_.chance(60);
     if (parameters_[0].p2p) {
         parameters_[0].rtr = rng_.pick<std::uint8_t>({rtr::kSend, rtr::kWrite, rtr::kRead});
         parameters_[1].rtr = static_cast<std::uint8_t>(parameters_[0].rtr | (rng_.chance(50) ? rng_.below(8) : 0));
@@ -78,7 +79,7 @@ void World::connect() {
         mine.ord = static_cast<std::uint16_t>(rng_.below(parameters_[1 - i].ird + 1u));
         truth_.halves[i].ord = mine.ord;
         links_[i] = Link{{}, 0, links_[i].window, false, false, false, 0};
-        send_sizes_[i].clear();
+        receives_due_[i] = 0;
         const std::uint32_t mulpdu = wire::mulpdu(weather_.emss_max, mine.markers_tx);
         observers_[i] = std::make_unique<Observer>(
             truth_, i,
@@ -178,7 +179,7 @@ bool World::all_done() {
     for (int i = 0; i < 2; ++i) {
         Side& side = *sides_[i];
         if (side.qp->send_queue_busy() || links_[i].size() != 0) return false;
-        if (side.receives_done < send_sizes_[1 - i].size()) return false;
+        if (side.receives_done < receives_due_[1 - i]) return false;
         TxGuard guard(side.qp->tx_lock());
         if (!side.qp->tx().is_done(guard)) return false;
     }
@@ -314,6 +315,7 @@ void World::end_of_life(bool last) {
         side->ops.clear();
         side->ops_done = 0;
         side->initial = side->arena;
+        side->begin_words();
         if (last) continue;
         check(side->qp->apply(QpEvent::kToReset), "to RESET");
         RxGuard rx(side->qp->rx_lock());
@@ -332,6 +334,7 @@ void World::end_of_life(bool last) {
 void World::verify(Side& side) {
     Bytes image = side.initial;
     strict() ? verify_strict(side, image) : verify_contained(side, image);
+    if (strict()) verify_words(side);
     if (std::memcmp(image.data(), side.arena.data(), image.size()) != 0) {
         const auto wrong = std::mismatch(image.begin(), image.end(), side.arena.begin()).first;
         check(false, "an octet that nobody may have written", static_cast<std::uint64_t>(side.number),
@@ -361,15 +364,24 @@ void World::verify_strict(const Side& side, Bytes& image) const {
     };
     const bool clean = mode_ == Mode::kClean;
     for (const Op& op : side.ops)
-        if (op.opcode == WrOpcode::kRead) place(op.payload, op.sink, clean || op.certain);
+        if (awaits_response(op.opcode)) place(op.payload, op.sink, clean || op.certain);
     std::size_t sends = 0;
     for (const Op& op : side.peer->ops) {
-        if (op.opcode == WrOpcode::kRead) continue;
-        if (op.opcode == WrOpcode::kWrite) {
-            place(op.payload, op.sink, clean || op.certain);
-        } else if (sends < side.receives.size()) {
-            place(op.payload, side.receives[sends++].sink, clean || op.certain);
-        }
+        if (awaits_response(op.opcode)) continue;
+        if (is_write(op.opcode)) place(op.payload, op.sink, clean || op.certain);
+        if (!op.takes_receive() || sends == side.receives.size()) continue;
+        const Receive& receive = side.receives[sends++];
+        if (!is_write(op.opcode)) place(op.payload, receive.sink, clean || op.certain);
+    }
+}
+
+// The atomics of the peer were done in their order, and once each, up to some of them.
+void World::verify_words(const Side& side) const {
+    for (std::size_t i = 0; i < side.words.size(); ++i) {
+        const std::vector<std::uint64_t>& values = side.word_values[i];
+        check(mode_ == Mode::kClean ? side.words[i] == values.back()
+                                    : std::find(values.begin(), values.end(), side.words[i]) != values.end(),
+              "what atomics made of a word", i);
     }
 }
 
@@ -384,7 +396,7 @@ void World::verify_contained(const Side& side, Bytes& image) const {
         for (const Range& range : receive.sink)
             allow(range);
     for (const Op& op : side.ops)
-        if (op.opcode == WrOpcode::kRead)
+        if (awaits_response(op.opcode))
             for (const Range& range : op.sink)
                 allow(range);
 }

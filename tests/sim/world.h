@@ -54,6 +54,11 @@ class World {
     bool build_write(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::vector<Sge>& sges);
     bool build_send(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::vector<Sge>& sges);
     bool build_read(Side& side, std::uint32_t size, Op& op, SendWr& wr, std::vector<Sge>& sges);
+    bool build_atomic(Side& side, Op& op, SendWr& wr, std::vector<Sge>& sges);
+    std::uint32_t room_to_receive(const Side& side, std::uint32_t size);
+    WrOpcode rfc7306_kin(Side& side, WrOpcode opcode);
+    static void note_atomic(Side& at, const SendWr& wr);
+    void announce(const Side& side, const Op& op, const SendWr& wr);
     void gather(Side& side, std::uint32_t size, Op& op, std::vector<Sge>& sges);
     bool scatter(Side& side, std::uint32_t size, std::uint32_t pieces, std::vector<Range>& sink);
 
@@ -61,6 +66,7 @@ class World {
     std::uint32_t reserve() const { return 8 * max_size_ + 1024; }  // of an inbox, for Sends that need a receive
     std::uint64_t progress() const;
     void verify(Side& side);
+    void verify_words(const Side& side) const;
     void verify_strict(const Side& side, Bytes& image) const;
     void verify_contained(const Side& side, Bytes& image) const;
     bool strict() const { return mode_ != Mode::kFlip && mode_ != Mode::kByzantine; }
@@ -79,8 +85,7 @@ class World {
     std::unique_ptr<Tap> wires_[2];
 
     std::deque<std::vector<Range>> planned_[2];  // of the receives to come, by receiver
-    std::vector<std::uint32_t> send_sizes_[2];   // of the Sends of this life, by sender
-    std::uint32_t planned_total_[2] = {0, 0};
+    std::size_t receives_due_[2] = {0, 0};       // what was posted in this life that takes one, by sender
     std::uint64_t next_wr_id_ = 1;
     bool receives_stopped_ = false;
     struct Revoked {
