@@ -43,7 +43,7 @@ unsigned below(Random& random, std::size_t limit) {
 
 struct Counts {
     std::atomic<std::uint64_t> pairs{0}, posts{0}, refused{0}, completions{0}, errors{0}, events{0}, moves{0},
-        reregistered{0}, windows{0};
+        reregistered{0}, windows{0}, atomics{0};
 };
 
 struct Region {
@@ -64,6 +64,9 @@ struct Side {
     Region behind;
     ibv_mw* window = nullptr;
     std::atomic<std::uint32_t> window_key{0};
+    // For the peer's atomics alone.
+    std::array<std::uint64_t, 8> words{};
+    ibv_mr* words_mr = nullptr;
     std::atomic<std::uint64_t> posted{0}, completed{0};
 };
 
@@ -119,6 +122,8 @@ void equip(Side& side, Random& random) {
         ibv_reg_mr(side.id->pd, side.behind.data.data(), kRegion, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
     side.window = ibv_alloc_mw(side.id->pd, IBV_MW_TYPE_2);
     require(side.behind.mr != nullptr && side.window != nullptr, "ibv_alloc_mw");
+    side.words_mr = ibv_reg_mr(side.id->pd, side.words.data(), sizeof side.words, kRights | IBV_ACCESS_REMOTE_ATOMIC);
+    require(side.words_mr != nullptr, "ibv_reg_mr");
     side.window_key = 0;
     side.posted = side.completed = 0;
 }
@@ -199,6 +204,7 @@ void unmake(Pair& pair, Random& random, Counts& counts) {
         const auto end_regions = [&side] {
             for (Region* region : {&side.source, &side.sink})
                 require(ibv_dereg_mr(region->mr) == 0, "ibv_dereg_mr");
+            require(ibv_dereg_mr(side.words_mr) == 0, "ibv_dereg_mr");
             require(ibv_dealloc_mw(side.window) == 0, "ibv_dealloc_mw");
             require(ibv_dereg_mr(side.behind.mr) == 0, "ibv_dereg_mr of what no window is bound to any more");
         };
@@ -242,7 +248,8 @@ int post(Side& side, ibv_send_wr& wr, Counts& counts) {
 
 void post_send(Side& side, Side& peer, Random& random, Counts& counts) {
     std::shared_lock<std::shared_mutex> hold, peer_hold;
-    static constexpr std::array kOpcodes = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
+    static constexpr std::array kOpcodes = {IBV_WR_SEND,          IBV_WR_RDMA_WRITE,          IBV_WR_RDMA_READ,
+                                            IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE};
     ibv_send_wr wr{};
     wr.opcode = kOpcodes[below(random, kOpcodes.size())];
     const bool read = wr.opcode == IBV_WR_RDMA_READ;
@@ -258,6 +265,24 @@ void post_send(Side& side, Side& peer, Random& random, Counts& counts) {
     wr.wr.rdma.remote_addr = remote.addr;
     wr.wr.rdma.rkey = remote.lkey;
     post(side, wr, counts);
+}
+
+void post_atomic(Side& side, Side& peer, Random& random, Counts& counts) {
+    std::shared_lock<std::shared_mutex> hold;
+    ibv_sge result = some_memory(side.sink, random, hold);
+    if (!hold.owns_lock() || result.length < sizeof(std::uint64_t)) return;
+    result.length = sizeof(std::uint64_t);
+    ibv_send_wr wr{};
+    wr.opcode = below(random, 2) ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
+    wr.sg_list = &result;
+    wr.num_sge = 1;
+    const std::uint64_t& word = peer.words[below(random, static_cast<unsigned>(peer.words.size()))];
+    // Now and then one that is not aligned.
+    wr.wr.atomic = {.remote_addr = reinterpret_cast<std::uintptr_t>(&word) + (below(random, 20'000) == 0 ? 4 : 0),
+                    .compare_add = below(random, 3),
+                    .swap = below(random, 3),
+                    .rkey = peer.words_mr->rkey};
+    if (post(side, wr, counts) == 0) ++counts.atomics;
 }
 
 void turn_window(Side& side, Random& random, Counts& counts) {
@@ -392,8 +417,9 @@ void use(Pair& pair, Random& random, Counts& counts) {
         case 8:
         case 9:
         case 10:
-        case 11:
             return post_send(side, peer, random, counts);
+        case 11:
+            return post_atomic(side, peer, random, counts);
         default:
             if (poll_cq(side, side.send_cq, static_cast<int>(1 + below(random, 16)), counts) +
                     poll_cq(side, side.recv_cq, static_cast<int>(1 + below(random, 16)), counts) !=
@@ -440,10 +466,11 @@ int main(int argc, char** argv) {
         if (pair.made) unmake(pair, random, counts);
     std::printf(
         "seed %u: %lu pairs, %lu posts (%lu refused), %lu completions (%lu errors), %lu events, %lu moves, %lu regions "
-        "anew, %lu windows turned\n",
+        "anew, %lu windows turned, %lu atomics\n",
         seed, counts.pairs.load(), counts.posts.load(), counts.refused.load(), counts.completions.load(),
         counts.errors.load(), counts.events.load(), counts.moves.load(), counts.reregistered.load(),
-        counts.windows.load());
-    require(counts.pairs > 0 && counts.posts > 0 && counts.completions > 0 && counts.events > 0, "something was done");
+        counts.windows.load(), counts.atomics.load());
+    require(counts.pairs > 0 && counts.posts > 0 && counts.completions > 0 && counts.events > 0 && counts.atomics > 0,
+            "something was done");
     return 0;
 }
