@@ -125,7 +125,7 @@ def case_iperf(lab):
 
 
 QPERF = ["conf", "rc_bi_bw", "rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
-         "rc_rdma_write_poll_lat"]
+         "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add"]
 
 
 def qperf(lab, test, port):
@@ -145,7 +145,7 @@ def case_qperf(lab):
     server.wait_listening(port, 20 * lab.slow)
     for test in QPERF:
         text = qperf(lab, test, port).succeed(60 * lab.slow)
-        what = r"rem_cpu +=" if test == "conf" else r"(bw|latency) +=  [0-9.]+ \S*(/sec|s)"
+        what = r"rem_cpu +=" if test == "conf" else r"(bw|latency|msg_rate) +=  [0-9.]+ \S*(/sec|s)"
         expect(re.search(what, text), f"{test} shows no result")
     expect(server.running(), "the server has ended")
 

@@ -4,10 +4,13 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ostream>
 #include <string>
+#include <thread>
 
 #include "other_process.h"
 #include "wiring.h"
@@ -170,6 +173,87 @@ TEST_P(CompletionOfAStoppedPeer, ComesTooEarlyWithSent) {
     EXPECT_FALSE(memory_.holds(round.value, 4)) << "what this test shows of `auto` it would show of `sent`";
     ASSERT_NO_FATAL_FAILURE(other_.go_on());
 }
+
+// ---- a Write with Immediate Data
+
+// Its receive completes when its octets lie where they belong, whoever drives the engine, with the CRC and without.
+class ToldByImmediate : public testing::TestWithParam<const char*> {
+  protected:
+    static constexpr std::uint32_t kSlots = 8, kSlotWords = 1024;
+    using Slots = std::array<std::array<std::uint32_t, kSlotWords>, kSlots>;
+
+    void SetUp() override {
+        ASSERT_EQ(setenv("SWRNIC_CRC", GetParam(), 1), 0);
+        ASSERT_TRUE(here_.open(source_.data(), sizeof source_) && there_.open(target_.data(), sizeof target_));
+        ASSERT_EQ(to_init(there_.qp.get(), there_.chosen), 0);
+        for (std::uint32_t i = 0; i < kSlots; ++i)
+            ASSERT_TRUE(post_receive());
+        ASSERT_EQ(wire(here_.qp.get(), here_.chosen, there_.end()), 0);
+        ASSERT_EQ(to_rtr_and_rts(there_.qp.get(), there_.chosen, here_.end()), 0);
+    }
+    void TearDown() override { unsetenv("SWRNIC_CRC"); }
+
+    bool post_receive() {
+        ibv_recv_wr wr{}, *bad = nullptr;  // with no SGE
+        return ibv_post_recv(there_.qp.get(), &wr, &bad) == 0;
+    }
+    bool write(std::uint32_t value) {
+        auto& slot = source_[value % kSlots];
+        const std::uint32_t words = words_of(value);
+        std::fill_n(slot.begin(), words, value);
+        ibv_sge sge{reinterpret_cast<std::uintptr_t>(slot.data()), words * 4, here_.region->lkey};
+        ibv_send_wr wr{}, *bad = nullptr;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.imm_data = value;
+        wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(target_[value % kSlots].data());
+        wr.wr.rdma.rkey = there_.region->rkey;
+        return ibv_post_send(here_.qp.get(), &wr, &bad) == 0;
+    }
+    // The values come in their order.
+    bool is_placed(const ibv_wc& wc, std::uint32_t value) const {
+        const auto& slot = target_[value % kSlots];
+        return wc.status == IBV_WC_SUCCESS && wc.imm_data == value && wc.byte_len == words_of(value) * 4 &&
+               std::all_of(slot.begin(), slot.begin() + words_of(value), [&](auto word) { return word == value; });
+    }
+    static std::uint32_t words_of(std::uint32_t value) { return 1 + value * 37 % kSlotWords; }
+    static ibv_wc next(const Station& of) {
+        ibv_wc wc{};
+        while (ibv_poll_cq(of.cq.get(), 1, &wc) == 0)
+            std::this_thread::yield();
+        return wc;
+    }
+
+    Slots source_{}, target_{};
+    Station here_, there_;
+};
+
+TEST_P(ToldByImmediate, TheDataIsPlaced) {
+    const auto count = static_cast<std::uint32_t>(rounds(3000, 1'000'000));
+    std::atomic<std::uint32_t> seen{0}, missing{0};
+    std::thread receiver([&] {
+        for (std::uint32_t value = 0; value < count; ++value) {
+            const ibv_wc wc = next(there_);
+            if (!is_placed(wc, value) || !post_receive()) ++missing;
+            if (wc.status != IBV_WC_SUCCESS) break;
+            seen = value + 1;
+        }
+    });
+    for (std::uint32_t value = 0; value < count && missing == 0; ++value) {
+        while (value - seen >= kSlots && missing == 0)
+            std::this_thread::yield();
+        EXPECT_TRUE(write(value)) << value;
+        if (next(here_).status != IBV_WC_SUCCESS) ++missing;
+    }
+    if (missing != 0) to_reset(there_.qp.get());  // what is left is flushed
+    receiver.join();
+    EXPECT_EQ(missing, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Crc, ToldByImmediate, testing::Values("on", "off"),
+                         [](const auto& crc) { return std::string(crc.param); });
 
 }  // namespace
 }  // namespace swrnic::test
