@@ -59,6 +59,14 @@ bool set_persona(std::string_view text, Config& config) {
     return set_word(kWords, text, config.persona);
 }
 
+bool set_devices(std::string_view text, Config& config) {
+    unsigned devices = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), devices);
+    if (status != std::errc{} || end != text.data() + text.size() || devices < 1 || devices > kMaxDevices) return false;
+    config.devices = devices;
+    return true;
+}
+
 bool set_crc(std::string_view text, Config& config) {
     static constexpr std::array<Word<CrcMode>, 3> kWords{
         {{"auto", CrcMode::kAuto}, {"on", CrcMode::kOn}, {"off", CrcMode::kOff}}};
@@ -122,8 +130,9 @@ bool set_only(std::string_view text, Config& config) {
     return set_word(kWords, text, config.only);
 }
 
-constexpr std::array<Setting, 11> kSettings{{
+constexpr std::array<Setting, 12> kSettings{{
     {"SWRNIC_PERSONA", "iwarp or roce", set_persona},
+    {"SWRNIC_DEVICES", "a number from 1 to 16", set_devices},
     {"SWRNIC_CRC", "auto, on or off", set_crc},
     {"SWRNIC_FPDU", "auto, emss or 64k", set_fpdu},
     {"SWRNIC_COMPLETION", "auto or sent", set_completion},

@@ -20,8 +20,11 @@ struct PortRange {
     std::uint16_t first, last;  // both of them in it
 };
 
+inline constexpr unsigned kMaxDevices = 16;
+
 struct Config {
     Persona persona = Persona::kIwarp;
+    unsigned devices = 1;  // SWRNIC_DEVICES=1..kMaxDevices: swr0 and on, in the userspace shim
     CrcMode crc = CrcMode::kAuto;
     FpduMode fpdu = FpduMode::kAuto;
     CompletionMode completion = CompletionMode::kAuto;

@@ -28,6 +28,7 @@ The exit code is the command's; 2 when swrnic refuses (wrong settings), 127 when
 
 Settings, by environment or in /etc/swrnic.conf (NAME=value lines; the environment wins):
   SWRNIC_PERSONA=iwarp|roce     as --persona; default: iwarp
+  SWRNIC_DEVICES=1              devices that programs see, swr0 and on, 1 to 16
   SWRNIC_CRC=auto|on|off        CRC32c on the wire; auto: on unless both ends are the same host; a peer that asks gets it
   SWRNIC_FPDU=auto|emss|64k     size of a frame; auto: the TCP segment's, up to 64 KiB on one host
   SWRNIC_COMPLETION=auto|sent   when Sends and Writes without rdma_cm are complete; auto: when the peer has placed them

@@ -38,7 +38,7 @@ std::uint64_t mix(std::uint64_t hash,
     return hash ^ (hash >> 29);
 }
 
-std::uint64_t compute_guid() {
+std::uint64_t compute_guid(unsigned device) {
     std::string host = read_small_file("/etc/machine-id");
     if (host.empty()) host = read_small_file("/proc/sys/kernel/random/boot_id");
     if (host.empty()) host = read_small_file("/proc/sys/kernel/hostname");
@@ -46,6 +46,7 @@ std::uint64_t compute_guid() {
     sys::call(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/net", &netns, 0);
     std::uint64_t hash = mix(0xcbf29ce484222325ull, host);
     hash = mix(hash, std::to_string(netns.st_ino));
+    if (device != 0) hash = mix(hash, std::to_string(device));
     std::array<std::uint8_t, 8> guid;
     std::memcpy(guid.data(), &hash, sizeof(hash));
     guid[0] = static_cast<std::uint8_t>((guid[0] & ~0x01) | 0x02);  // locally administered, not a group
@@ -128,34 +129,50 @@ bool names_this_host(const Interfaces& interfaces) {
     return false;
 }
 
-constinit std::array<std::atomic<std::uint64_t>, SWRNIC_COUNTERS> g_counted{};
+template <class T>
+using EachDevice = std::array<T, kMaxDevices>;
 
-}  // namespace
+constinit EachDevice<std::array<std::atomic<std::uint64_t>, SWRNIC_COUNTERS>> g_counted{};
 
-void count(swrnic_counter counter, std::uint32_t by) {
-    g_counted[counter].fetch_add(by, std::memory_order_relaxed);
-}
+struct Identity {
+    Persona persona;
+    unsigned devices;
+};
 
-std::uint64_t counted(swrnic_counter counter) {
-    return g_counted[counter].load(std::memory_order_relaxed);
-}
-
-Persona persona() {
-    static const Persona chosen = [] {
+const Identity& identity() {
+    static const Identity chosen = [] {
         Config config;
         std::string error;  // the provider refuses a wrong setting, with a clear line
         load_config(config, error);
-        return config.persona;
+        return Identity{config.persona, config.devices};
     }();
     return chosen;
 }
 
-std::uint64_t node_guid_be() {
-    static std::atomic<std::uint64_t> cached{0};
-    std::uint64_t guid = cached.load(std::memory_order_relaxed);
+}  // namespace
+
+void count(unsigned device, swrnic_counter counter, std::uint32_t by) {
+    g_counted[device][counter].fetch_add(by, std::memory_order_relaxed);
+}
+
+std::uint64_t counted(unsigned device, swrnic_counter counter) {
+    return g_counted[device][counter].load(std::memory_order_relaxed);
+}
+
+Persona persona() {
+    return identity().persona;
+}
+
+unsigned device_count() {
+    return identity().devices;
+}
+
+std::uint64_t node_guid_be(unsigned device) {
+    static constinit EachDevice<std::atomic<std::uint64_t>> cached{};
+    std::uint64_t guid = cached[device].load(std::memory_order_relaxed);
     if (guid == 0) {
-        guid = compute_guid();
-        cached.store(guid, std::memory_order_relaxed);
+        guid = compute_guid(device);
+        cached[device].store(guid, std::memory_order_relaxed);
     }
     return guid;
 }

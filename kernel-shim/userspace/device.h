@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The one device: identity and port, as sysfs, uverbs and rdma_cm all show them.
+// The devices, swr0 and on: identity and port, as sysfs, uverbs and rdma_cm all show them. They differ in name and GUID
+// alone: each has all of the host's addresses.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +20,17 @@ class Locked;
 // What programs take the device for. The same until the process ends.
 Persona persona();
 
+// SWRNIC_DEVICES. The same until the process ends.
+unsigned device_count();
+
 struct GidEntry {
     Gid gid;
     std::string netdev;
 };
 
-// Network byte order, as in every structure that carries it. Stable for a host and network namespace.
-std::uint64_t node_guid_be();
+// Network byte order, as in every structure that carries it. Stable for a host and network namespace. Without a number:
+// of the first device, which is the one that rdma_cm chooses.
+std::uint64_t node_guid_be(unsigned device = 0);
 
 // As rxe's: entry 0 is the link-local address that the MAC of the first interface would have, whether or not it is
 // configured; then every address of every interface that is up, IPv4-mapped before IPv6. Loopback is there only while
@@ -54,9 +59,9 @@ Gid port_gid(Locked&);
 // Whether an interface that is up, but for loopback, has an address that others can name (IPv4, or not link-local).
 bool has_network_address();
 
-// What the contexts of this process have told by SWRNIC_UP_COUNTED. Any thread.
-void count(swrnic_counter counter, std::uint32_t by);
-std::uint64_t counted(swrnic_counter counter);
+// What this process's contexts of a device have told by SWRNIC_UP_COUNTED. Any thread.
+void count(unsigned device, swrnic_counter counter, std::uint32_t by);
+std::uint64_t counted(unsigned device, swrnic_counter counter);
 
 std::uint8_t active_mtu();  // enum ib_mtu by VERBS-41
 std::string guid_text(std::uint64_t guid_be);

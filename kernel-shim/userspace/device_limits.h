@@ -8,7 +8,6 @@
 
 namespace swrnic::shim {
 
-inline constexpr char kDeviceName[] = "swr0";
 inline constexpr std::uint32_t kUverbsMajor = 231, kUverbsMinor = 192;  // as a kernel numbers its first uverbs device
 inline constexpr std::uint32_t kRdmaCmMajor = 10, kRdmaCmMinor = 119;
 

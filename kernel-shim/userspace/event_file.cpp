@@ -115,7 +115,7 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
             return raise(locked, *context, up);
         case SWRNIC_UP_COUNTED:
             if (up.id >= SWRNIC_COUNTERS) return -EINVAL;
-            count(static_cast<swrnic_counter>(up.id), up.aux);
+            count(device_, static_cast<swrnic_counter>(up.id), up.aux);
             return 0;
         default:
             return -EINVAL;

@@ -9,7 +9,7 @@ namespace swrnic::shim {
 
 class EventFile : public Queue<swrnic_down> {
   public:
-    explicit EventFile(std::weak_ptr<UverbsFile> context) : context_(std::move(context)) {}
+    EventFile(std::weak_ptr<UverbsFile> context, unsigned device) : context_(std::move(context)), device_(device) {}
 
     ssize_t read(int fd, void* buffer, std::size_t size) override;         // whole records; never blocks
     ssize_t write(int fd, const void* buffer, std::size_t size) override;  // whole records; stops at the first refused
@@ -31,6 +31,7 @@ class EventFile : public Queue<swrnic_down> {
     void close_queued_sockets();
 
     const std::weak_ptr<UverbsFile> context_;
+    const unsigned device_;
     std::vector<int> kept_;  // by SWRNIC_UP_KEEP
 };
 

@@ -23,24 +23,24 @@ constexpr std::string_view kVerbsClass = "/sys/class/infiniband_verbs";
 constexpr std::string_view kDeviceClass = "/sys/class/infiniband";
 constexpr std::string_view kCmLink = "/sys/class/misc/rdma_cm";
 constexpr std::string_view kCmDevice = "/sys/devices/virtual/misc/rdma_cm";
-constexpr std::string_view kParent = "/sys/devices/platform/swrnic.0";
+constexpr std::string_view kParents = "/sys/devices/platform/swrnic.";  // and the number of the device
 constexpr std::string_view kDevDir = "/dev/infiniband";
-constexpr std::array kRoots{kVerbsClass, kDeviceClass, kCmLink, kCmDevice, kParent, kDevDir};
+constexpr std::array kRoots{kVerbsClass, kDeviceClass, kCmLink, kCmDevice, kParents, kDevDir};
 
 bool is_at_or_below(std::string_view path, std::string_view root) {
-    return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
+    return path.starts_with(root) && (root == kParents || path.size() == root.size() || path[root.size()] == '/');
 }
 
 class TreeBuilder {
   public:
     void file(std::string_view directory, std::string_view name, std::string content) {
-        add(directory, name, Node{Node::Kind::kFile, std::move(content) + "\n"});
+        add(directory, name, Node{Node::Kind::kFile, std::move(content) + "\n", 0});
     }
     void link(std::string_view directory, std::string_view name, std::string target) {
-        add(directory, name, Node{Node::Kind::kLink, std::move(target)});
+        add(directory, name, Node{Node::Kind::kLink, std::move(target), 0});
     }
-    void device(std::string_view directory, std::string_view name, Node::Kind kind) {
-        add(directory, name, Node{kind, {}});
+    void device(std::string_view directory, std::string_view name, Node::Kind kind, unsigned device = 0) {
+        add(directory, name, Node{kind, {}, device});
     }
     Tree take() { return std::move(tree_); }
 
@@ -61,7 +61,8 @@ constexpr std::array<std::string_view, SWRNIC_COUNTERS> kCounters{
     "tx_terminates", "rx_terminates", "rx_crc_errors",    "rx_stalls",        "tx_calls",          "rx_calls"};
 
 // Of this process alone: what others count is theirs (`swrnic stat` asks them).
-void add_counters(TreeBuilder& build, const std::string& port) {
+void add_counters(TreeBuilder& build, unsigned number, const std::string& port) {
+    const auto counted = [number](swrnic_counter counter) { return shim::counted(number, counter); };
     for (std::size_t i = 0; i < kCounters.size(); ++i)
         build.file(port + "/hw_counters", kCounters[i], std::to_string(counted(static_cast<swrnic_counter>(i))));
     // InfiniBand's, as its tools ask every port for them: data in words of four octets, an FPDU for a packet.
@@ -83,7 +84,7 @@ void add_counters(TreeBuilder& build, const std::string& port) {
         standard(never, 0);
 }
 
-void add_port(TreeBuilder& build, const std::string& device, const std::vector<GidEntry>& gids) {
+void add_port(TreeBuilder& build, unsigned number, const std::string& device, const std::vector<GidEntry>& gids) {
     const std::string port = device + "/ports/1";
     build.file(port, "state", "4: ACTIVE");
     build.file(port, "phys_state", "5: LinkUp");
@@ -95,7 +96,7 @@ void add_port(TreeBuilder& build, const std::string& device, const std::vector<G
     build.file(port, "sm_sl", "0");
     build.file(port, "cap_mask", "0x00000000");
     build.file(port + "/pkeys", "0", "0xffff");
-    add_counters(build, port);
+    add_counters(build, number, port);
     for (std::size_t i = 0; i < gids.size(); ++i) {
         const std::string index = std::to_string(i);
         build.file(port + "/gids", index, gid_text(gids[i].gid));
@@ -104,10 +105,10 @@ void add_port(TreeBuilder& build, const std::string& device, const std::vector<G
     }
 }
 
-void add_device(TreeBuilder& build) {
-    const std::vector<GidEntry> gids = gid_table();
-    const std::string device = fmt::format("{}/infiniband/{}", kParent, kDeviceName);
-    const std::string guid = guid_text(node_guid_be());
+void add_device(TreeBuilder& build, unsigned number, const std::vector<GidEntry>& gids) {
+    const std::string parent = fmt::format("{}{}", kParents, number), name = fmt::format("swr{}", number);
+    const std::string device = fmt::format("{}/infiniband/{}", parent, name);
+    const std::string guid = guid_text(node_guid_be(number));
     build.file(device, "node_type", persona() == Persona::kRoce ? "1: CA" : "4: RNIC");
     build.file(device, "node_guid", guid);
     build.file(device, "sys_image_guid", guid);
@@ -116,38 +117,39 @@ void add_device(TreeBuilder& build) {
     build.file(device, "hca_type", "swrnic");
     build.file(device, "board_id", "swrnic");
     build.file(device, "node_desc", "swrnic, software RNIC in user space");
-    build.file(device, "uevent", fmt::format("NAME={}", kDeviceName));
+    build.file(device, "uevent", fmt::format("NAME={}", name));
     build.file(device, SWRNIC_SYSFS_MARK, SWRNIC_SYSFS_MARK);
-    build.link(device, "device", "../../../swrnic.0");
+    build.link(device, "device", fmt::format("../../../swrnic.{}", number));
     build.link(device, "subsystem", "../../../../../class/infiniband");
-    add_port(build, device, gids);
-    build.link(kDeviceClass, kDeviceName, fmt::format("../../devices/platform/swrnic.0/infiniband/{}", kDeviceName));
-    build.file(kParent, "uevent", "MODALIAS=platform:swrnic");
-    build.file(kParent, "modalias", "platform:swrnic");
-    build.file(kParent, "numa_node", "-1");  // near to every processor
-    build.file(kParent, "vendor", fmt::format("0x{:06x}", SWRNIC_VENDOR_ID));
-    build.file(kParent, "device", fmt::format("0x{:04x}", SWRNIC_VENDOR_PART_ID));
-    build.link(kParent, "subsystem", "../../../bus/platform");
+    add_port(build, number, device, gids);
+    build.link(kDeviceClass, name, fmt::format("../../devices/platform/swrnic.{}/infiniband/{}", number, name));
+    build.file(parent, "uevent", "MODALIAS=platform:swrnic");
+    build.file(parent, "modalias", "platform:swrnic");
+    build.file(parent, "numa_node", "-1");  // near to every processor
+    build.file(parent, "vendor", fmt::format("0x{:06x}", SWRNIC_VENDOR_ID));
+    build.file(parent, "device", fmt::format("0x{:04x}", SWRNIC_VENDOR_PART_ID));
+    build.link(parent, "subsystem", "../../../bus/platform");
     // Links, where a kernel has the interfaces themselves.
     const std::string& netdev = gids.front().netdev;
     const std::string from_parent = fmt::format("../../../../class/net/{}", netdev);
-    build.link(fmt::format("{}/net", kParent), netdev, from_parent);
+    build.link(parent + "/net", netdev, from_parent);
     build.link(device + "/ports/1/net", netdev, "../../../../" + from_parent);
 }
 
-void add_uverbs(TreeBuilder& build) {
-    const std::string uverbs = fmt::format("{}/infiniband_verbs/uverbs0", kParent);
-    build.file(uverbs, "ibdev", kDeviceName);
+void add_uverbs(TreeBuilder& build, unsigned number) {
+    const std::string name = fmt::format("uverbs{}", number), device = fmt::format("swrnic.{}", number);
+    const std::string uverbs = fmt::format("{}{}/infiniband_verbs/{}", kParents, number, name);
+    const unsigned minor = kUverbsMinor + number;
+    build.file(uverbs, "ibdev", fmt::format("swr{}", number));
     build.file(uverbs, "abi_version", std::to_string(SWRNIC_ABI_IN_SYSFS));
-    build.file(uverbs, "dev", fmt::format("{}:{}", kUverbsMajor, kUverbsMinor));
-    build.file(uverbs, "uevent",
-               fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/uverbs0", kUverbsMajor, kUverbsMinor));
+    build.file(uverbs, "dev", fmt::format("{}:{}", kUverbsMajor, minor));
+    build.file(uverbs, "uevent", fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/{}", kUverbsMajor, minor, name));
     build.file(uverbs, SWRNIC_SYSFS_MARK, SWRNIC_SYSFS_MARK);
-    build.link(uverbs, "device", "../../../swrnic.0");
+    build.link(uverbs, "device", "../../../" + device);
     build.link(uverbs, "subsystem", "../../../../../class/infiniband_verbs");
     build.file(kVerbsClass, "abi_version", std::to_string(IB_USER_VERBS_ABI_VERSION));
-    build.link(kVerbsClass, "uverbs0", "../../devices/platform/swrnic.0/infiniband_verbs/uverbs0");
-    build.device(kDevDir, "uverbs0", Node::Kind::kUverbs);
+    build.link(kVerbsClass, name, fmt::format("../../devices/platform/{}/infiniband_verbs/{}", device, name));
+    build.device(kDevDir, name, Node::Kind::kUverbs, number);
 }
 
 void add_cm(TreeBuilder& build) {
@@ -179,8 +181,11 @@ unsigned char entry_type(Node::Kind kind) {
 
 Tree device_tree() {
     TreeBuilder build;
-    add_device(build);
-    add_uverbs(build);
+    const std::vector<GidEntry> gids = gid_table();
+    for (unsigned number = 0; number < device_count(); ++number) {
+        add_device(build, number, gids);
+        add_uverbs(build, number);
+    }
     add_cm(build);
     return build.take();
 }
@@ -252,7 +257,7 @@ void fill_stat(std::string_view path, const Node& node, struct stat& out) {
             break;
         case Node::Kind::kUverbs:
             out.st_mode = S_IFCHR | 0666;
-            out.st_rdev = makedev(kUverbsMajor, kUverbsMinor);
+            out.st_rdev = makedev(kUverbsMajor, kUverbsMinor + node.device);
             break;
         case Node::Kind::kRdmaCm:
             out.st_mode = S_IFCHR | 0666;

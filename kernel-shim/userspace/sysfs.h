@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The virtual part of the file system: the device's sysfs directories and its two character devices.
+// The virtual part of the file system: the devices' sysfs directories and their character devices.
 //
 // It is laid out as the kernel lays out a device that has a parent: the entries of /sys/class are links to it, and the
 // parent (`device`) names the network interface.
 //
-// How a provider recognises the device: the file named SWRNIC_SYSFS_MARK, contents "swrnic\n", in the uverbs directory
+// How a provider recognises a device: the file named SWRNIC_SYSFS_MARK, contents "swrnic\n", in the uverbs directory
 // (/sys/class/infiniband_verbs/uverbs0) and in the device's (/sys/class/infiniband/swr0, which is
 // verbs_sysfs_dev.ibdev_path).
 #pragma once
@@ -24,6 +24,7 @@ struct Node {
     enum class Kind { kDirectory, kFile, kLink, kUverbs, kRdmaCm };
     Kind kind = Kind::kDirectory;
     std::string content;  // of a file; of a link, where it leads
+    unsigned device = 0;  // kUverbs: which
 };
 
 // By absolute path without links. Built anew for each look-up: discovery asks some thirty times in a process's life,

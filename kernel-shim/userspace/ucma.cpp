@@ -88,7 +88,7 @@ int UcmaFile::dispatch(Locked& locked, std::uint32_t command, UcmaRequest& reque
 }
 
 bool UcmaFile::fake_stat(struct stat& out) const {
-    fill_stat("/dev/infiniband/rdma_cm", Node{Node::Kind::kRdmaCm, {}}, out);
+    fill_stat("/dev/infiniband/rdma_cm", Node{Node::Kind::kRdmaCm, {}, 0}, out);
     return true;
 }
 

@@ -2,6 +2,7 @@
 // The write() side of uverbs: framing, dispatch, and the end of a context.
 #include "uverbs.h"
 
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -135,7 +136,7 @@ int UverbsFile::dispatch_extended(Locked& locked, UverbsRequest& request) {
 }
 
 bool UverbsFile::fake_stat(struct stat& out) const {
-    fill_stat("/dev/infiniband/uverbs0", Node{Node::Kind::kUverbs, {}}, out);
+    fill_stat(fmt::format("/dev/infiniband/uverbs{}", device_), Node{Node::Kind::kUverbs, {}, device_}, out);
     return true;
 }
 
@@ -153,7 +154,7 @@ int UverbsFile::get_context(Locked& locked, UverbsRequest& request) {
 
     const auto self = std::static_pointer_cast<UverbsFile>(locked->fds.find(locked, any_fd()));
     const auto async_file = std::make_shared<AsyncFile>();
-    const auto event_file = std::make_shared<EventFile>(self);
+    const auto event_file = std::make_shared<EventFile>(self, device_);
     const int async_fd = locked->fds.install_new(locked, async_file, EFD_CLOEXEC);
     if (async_fd < 0) return async_fd;
     driver.event_fd = locked->fds.install_new(locked, event_file, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -172,6 +172,7 @@ struct UverbsRequest {
 
 class UverbsFile : public File {
   public:
+    explicit UverbsFile(unsigned device) : device_(device) {}
     ssize_t write(int fd, const void* buffer, std::size_t size) override;
     bool fake_stat(struct stat& out) const override;
     void closed(Locked& locked) override;
@@ -224,6 +225,7 @@ class UverbsFile : public File {
     void drop_qp(Locked& locked, Qp& qp);
 
     std::uint32_t next_handle_ = 0;
+    const unsigned device_;
     bool has_context_ = false;
     std::weak_ptr<AsyncFile> async_file_;
     std::weak_ptr<EventFile> event_file_;

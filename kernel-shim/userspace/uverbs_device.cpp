@@ -19,9 +19,9 @@ constexpr std::uint32_t kMemWindow = 1u << 17, kMemWindowType2B = 1u << 24;
 
 constexpr std::uint8_t kAtomicGlob = 2;  // enum ib_atomic_cap: with the processor's own
 
-ib_uverbs_query_device_resp device_attributes() {
+ib_uverbs_query_device_resp device_attributes(unsigned device) {
     ib_uverbs_query_device_resp a{};
-    a.node_guid = node_guid_be();
+    a.node_guid = node_guid_be(device);
     a.sys_image_guid = a.node_guid;
     a.vendor_id = SWRNIC_VENDOR_ID;
     a.vendor_part_id = SWRNIC_VENDOR_PART_ID;
@@ -80,7 +80,7 @@ std::optional<swrnic_create_ah_resp> find_way(const ib_uverbs_ah_attr& attr) {
 int UverbsFile::query_device(UverbsRequest& request) {
     ib_uverbs_query_device core;
     if (!request.take(core)) return -EINVAL;
-    const ib_uverbs_query_device_resp attributes = device_attributes();
+    const ib_uverbs_query_device_resp attributes = device_attributes(device_);
     if (const int error = request.room(sizeof(attributes)); error != 0) return error;
     request.reply(attributes);
     return 0;
@@ -94,7 +94,7 @@ int UverbsFile::query_device_ex(UverbsRequest& request) {
     constexpr std::size_t kMinimum = offsetof(ib_uverbs_ex_query_device_resp, odp_caps);
     const std::size_t size = std::min(request.response_size, sizeof(attributes));
     if (const int error = request.room(std::max(size, kMinimum)); error != 0) return error;
-    attributes.base = device_attributes();
+    attributes.base = device_attributes(device_);
     attributes.response_length = static_cast<std::uint32_t>(size);
     request.put(&attributes, size);
     return 0;

@@ -209,7 +209,7 @@ int vfs_open(const Place& place, int flags) {
         if ((flags & O_ACCMODE) != O_RDONLY) return fd;
         fd = locked->fds.install_new(locked, std::make_shared<DirectoryFile>(place.path), EFD_CLOEXEC);
     } else if (kind == Node::Kind::kUverbs) {
-        fd = locked->fds.install_new(locked, std::make_shared<UverbsFile>(), EFD_CLOEXEC);
+        fd = locked->fds.install_new(locked, std::make_shared<UverbsFile>(place.node.device), EFD_CLOEXEC);
     } else {
         fd = locked->fds.install_new(locked, std::make_shared<UcmaFile>(), EFD_CLOEXEC | (flags & O_NONBLOCK));
     }

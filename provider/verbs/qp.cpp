@@ -52,10 +52,12 @@ bool is_offered(ibv_qp_type type) {
     return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
 }
 
-int check_init_attr(const ibv_qp_init_attr& attr) {
+// The objects of another context have handles that mean something else here.
+int check_init_attr(const ibv_context& context, const ibv_qp_init_attr& attr) {
     if (!is_offered(attr.qp_type)) return EOPNOTSUPP;  // VERBS-46
     if (!attr.send_cq || !attr.recv_cq) return EINVAL;
-    return 0;
+    if (attr.send_cq->context != &context || attr.recv_cq->context != &context) return EINVAL;
+    return attr.srq && attr.srq->context != &context ? EINVAL : 0;
 }
 
 int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv_qp* qp) {
@@ -74,7 +76,7 @@ int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv
 // EADDRINUSE: the shim has made the QP, but its number is that of one that has not left us yet.
 int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     ContextState& state = to_state(pd->context);
-    int error = check_init_attr(attr);
+    int error = check_init_attr(*pd->context, attr);
     if (error) return error;
     qp.cap = attr.cap;
     if (attr.srq) qp.cap.max_recv_wr = qp.cap.max_recv_sge = 0;  // ignored with an SRQ (ibv_create_qp(3))

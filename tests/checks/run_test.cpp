@@ -114,7 +114,7 @@ TEST_F(RunTest, HelpAndVersionAreTold) {
     const Outcome help = tree_.swrnic({"run", "--help"});
     EXPECT_EQ(help.code, 0);
     for (const char* name : {"SWRNIC_CRC", "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT", "SWRNIC_RNR_TIMEOUT",
-                             "SWRNIC_PORTS", "SWRNIC_LOG"})
+                             "SWRNIC_PORTS", "SWRNIC_LOG", "SWRNIC_DEVICES"})
         EXPECT_NE(help.out.find(name), std::string::npos) << name;
     EXPECT_EQ(tree_.swrnic({"--version"}).out.rfind("swrnic ", 0), 0U);
 }

@@ -17,9 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU", "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
-                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",  "SWRNIC_TRACE",   "SWRNIC_PORTS",
-                                  "SWRNIC_COMPLETION",  "SWRNIC_ONLY", "SWRNIC_PERSONA"};
+constexpr const char* kNames[] = {"SWRNIC_CRC",         "SWRNIC_FPDU",       "SWRNIC_MPA_REV", "SWRNIC_TIMEOUT",
+                                  "SWRNIC_RNR_TIMEOUT", "SWRNIC_LOG",        "SWRNIC_TRACE",   "SWRNIC_PORTS",
+                                  "SWRNIC_DEVICES",     "SWRNIC_COMPLETION", "SWRNIC_ONLY",    "SWRNIC_PERSONA"};
 
 class ConfigTest : public ::testing::Test {
   protected:
@@ -140,22 +140,47 @@ TEST_F(ConfigTest, PortsAreTwoNumbersBothOfThemWithin) {
     EXPECT_EQ(config_.ports->last, 65535);
 }
 
+TEST_F(ConfigTest, OneDeviceUnlessMoreAreWished) {
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.devices, 1u);
+    ::setenv("SWRNIC_DEVICES", "16", 1);
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.devices, 16u);
+}
+
 TEST_F(ConfigTest, WrongValuesAreRefusedAndTheLineSaysWhatIsAllowed) {
     const std::vector<std::pair<std::string, std::string>> wrong = {
-        {"SWRNIC_PERSONA", "RoCE"},     {"SWRNIC_CRC", "yes"},
-        {"SWRNIC_CRC", "ON"},           {"SWRNIC_CRC", ""},
-        {"SWRNIC_FPDU", "65536"},       {"SWRNIC_MPA_REV", "0"},
-        {"SWRNIC_MPA_REV", "3"},        {"SWRNIC_MPA_REV", "2 "},
-        {"SWRNIC_TIMEOUT", "0.09"},     {"SWRNIC_TIMEOUT", "86401"},
-        {"SWRNIC_TIMEOUT", "10s"},      {"SWRNIC_TIMEOUT", "nan"},
-        {"SWRNIC_TIMEOUT", "inf"},      {"SWRNIC_TIMEOUT", "-1"},
-        {"SWRNIC_TIMEOUT", "0,5"},      {"SWRNIC_RNR_TIMEOUT", "-0.1"},
-        {"SWRNIC_RNR_TIMEOUT", ""},     {"SWRNIC_RNR_TIMEOUT", "1e1"},
-        {"SWRNIC_RNR_TIMEOUT", "3601"}, {"SWRNIC_COMPLETION", "placed?"},
-        {"SWRNIC_PORTS", "1023-2000"},  {"SWRNIC_PORTS", "2001-2000"},
-        {"SWRNIC_PORTS", "2000"},       {"SWRNIC_PORTS", "2000-"},
-        {"SWRNIC_PORTS", "2000-65536"}, {"SWRNIC_PORTS", "2000-2001 "},
-        {"SWRNIC_LOG", "verbose"},      {"SWRNIC_TRACE", "relative.pcapng"},
+        {"SWRNIC_PERSONA", "RoCE"},
+        {"SWRNIC_CRC", "yes"},
+        {"SWRNIC_CRC", "ON"},
+        {"SWRNIC_CRC", ""},
+        {"SWRNIC_FPDU", "65536"},
+        {"SWRNIC_MPA_REV", "0"},
+        {"SWRNIC_MPA_REV", "3"},
+        {"SWRNIC_MPA_REV", "2 "},
+        {"SWRNIC_TIMEOUT", "0.09"},
+        {"SWRNIC_TIMEOUT", "86401"},
+        {"SWRNIC_TIMEOUT", "10s"},
+        {"SWRNIC_TIMEOUT", "nan"},
+        {"SWRNIC_TIMEOUT", "inf"},
+        {"SWRNIC_TIMEOUT", "-1"},
+        {"SWRNIC_TIMEOUT", "0,5"},
+        {"SWRNIC_RNR_TIMEOUT", "-0.1"},
+        {"SWRNIC_RNR_TIMEOUT", ""},
+        {"SWRNIC_RNR_TIMEOUT", "1e1"},
+        {"SWRNIC_RNR_TIMEOUT", "3601"},
+        {"SWRNIC_COMPLETION", "placed?"},
+        {"SWRNIC_DEVICES", "0"},
+        {"SWRNIC_DEVICES", "17"},
+        {"SWRNIC_DEVICES", "two"},
+        {"SWRNIC_PORTS", "1023-2000"},
+        {"SWRNIC_PORTS", "2001-2000"},
+        {"SWRNIC_PORTS", "2000"},
+        {"SWRNIC_PORTS", "2000-"},
+        {"SWRNIC_PORTS", "2000-65536"},
+        {"SWRNIC_PORTS", "2000-2001 "},
+        {"SWRNIC_LOG", "verbose"},
+        {"SWRNIC_TRACE", "relative.pcapng"},
         {"SWRNIC_ONLY", "yes"},
     };
     for (const auto& [name, value] : wrong) {

@@ -102,10 +102,24 @@ def case_directories(lab):
     expect("->" in run("ls -l /sys/class/infiniband"), "ls -l shows a link")
 
 
+def case_several(lab):
+    """SWRNIC_DEVICES: the tools show each device, and programs choose one by its name."""
+    settings = {"SWRNIC_DEVICES": "3"}
+    text = lab.start("ibv_devices", ["ibv_devices"], settings=settings).succeed(20)
+    shown = re.findall(r"^\s*(swr\d)\s+([0-9a-f]{16})\s*$", text, re.M)
+    expect([name for name, _ in shown] == ["swr0", "swr1", "swr2"], f"ibv_devices lists {shown}")
+    expect(len({guid for _, guid in shown}) == 3, f"two devices have one GUID: {shown}")
+    status = lab.start("ibstatus", ["ibstatus"], settings=settings).succeed(20)
+    expect(re.findall(r"device '(swr\d)' port 1", status) == ["swr0", "swr1", "swr2"], "ibstatus does not show three devices")
+    port = lib.free_port()
+    server = ["ib_write_bw", "-F", "-n", 100, "-p", port, "-d"]
+    lab.pair([*server, "swr1"], [*server, "swr2", lab.address], port, settings=settings)
+
+
 def case_wrong_settings(lab):
     """A wrong value is refused with a line that names it; the program does not run."""
     for name, value in [("SWRNIC_CRC", "perhaps"), ("SWRNIC_FPDU", "1k"), ("SWRNIC_MPA_REV", "3"),
-                        ("SWRNIC_TIMEOUT", "soon"), ("SWRNIC_RNR_TIMEOUT", "-1"), ("SWRNIC_PORTS", "80-90"), ("SWRNIC_LOG", "loud")]:
+                        ("SWRNIC_TIMEOUT", "soon"), ("SWRNIC_RNR_TIMEOUT", "-1"), ("SWRNIC_PORTS", "80-90"), ("SWRNIC_DEVICES", "17"), ("SWRNIC_LOG", "loud")]:
         process = lab.start("ibv_devices", ["ibv_devices"], settings={name: value})
         code = process.wait(20)
         expect(code != 0, f"{name}={value} was accepted")
