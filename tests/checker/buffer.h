@@ -87,5 +87,6 @@ inline constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
 // REMOTE_WRITE on Read sinks: what a portable program does on iWARP.
 inline constexpr int kSink = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 inline constexpr int kRemote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+inline constexpr int kAtomic = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 }  // namespace checker

@@ -91,8 +91,16 @@ class Endpoint {
     // Post one request, or fail. `flags` are IBV_SEND_*.
     void send(std::uint64_t wr_id, std::span<ibv_sge> list, unsigned flags = IBV_SEND_SIGNALED);
     void send_inv(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint32_t rkey, unsigned flags = IBV_SEND_SIGNALED);
+    void send_imm(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint32_t imm, unsigned flags = IBV_SEND_SIGNALED);
     void write(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
                unsigned flags = IBV_SEND_SIGNALED);
+    void write_imm(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
+                   std::uint32_t imm, unsigned flags = IBV_SEND_SIGNALED);
+    // Of the word at addr; what was there comes into the list.
+    void fetch_add(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
+                   std::uint64_t add);
+    void compare_swap(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
+                      std::uint64_t compare, std::uint64_t swap);
     void read(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
               unsigned flags = IBV_SEND_SIGNALED);
     void recv(std::uint64_t wr_id, std::span<ibv_sge> list);
@@ -101,7 +109,8 @@ class Endpoint {
     ibv_wc wait(ibv_cq* cq, std::string_view what);
     // The same, and it must be this one and a success.
     ibv_wc wait_send(std::uint64_t wr_id, ibv_wc_opcode opcode, std::string_view what);
-    ibv_wc wait_recv(std::uint64_t wr_id, std::size_t length, std::string_view what);
+    ibv_wc wait_recv(std::uint64_t wr_id, std::size_t length, std::string_view what,
+                     ibv_wc_opcode opcode = IBV_WC_RECV);
     // No completion may be there, or come within the time.
     void expect_nothing(ibv_cq* cq, std::chrono::milliseconds time, std::string_view what);
     // Sleep on the completion channel of the CQ until an event comes; false after the time.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Posting work to an endpoint, and waiting for what it reports.
+#include <arpa/inet.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -49,11 +50,40 @@ void Endpoint::send_inv(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint3
     post(wr);
 }
 
+void Endpoint::send_imm(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint32_t imm, unsigned flags) {
+    ibv_send_wr wr = send_wr(wr_id, list, IBV_WR_SEND_WITH_IMM, flags);
+    wr.imm_data = htonl(imm);
+    post(wr);
+}
+
 void Endpoint::write(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
                      unsigned flags) {
     ibv_send_wr wr = send_wr(wr_id, list, IBV_WR_RDMA_WRITE, flags);
     wr.wr.rdma.remote_addr = addr;
     wr.wr.rdma.rkey = rkey;
+    post(wr);
+}
+
+void Endpoint::write_imm(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
+                         std::uint32_t imm, unsigned flags) {
+    ibv_send_wr wr = send_wr(wr_id, list, IBV_WR_RDMA_WRITE_WITH_IMM, flags);
+    wr.imm_data = htonl(imm);
+    wr.wr.rdma.remote_addr = addr;
+    wr.wr.rdma.rkey = rkey;
+    post(wr);
+}
+
+void Endpoint::fetch_add(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
+                         std::uint64_t add) {
+    ibv_send_wr wr = send_wr(wr_id, list, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_SIGNALED);
+    wr.wr.atomic = {.remote_addr = addr, .compare_add = add, .swap = 0, .rkey = rkey};
+    post(wr);
+}
+
+void Endpoint::compare_swap(std::uint64_t wr_id, std::span<ibv_sge> list, std::uint64_t addr, std::uint32_t rkey,
+                            std::uint64_t compare, std::uint64_t swap) {
+    ibv_send_wr wr = send_wr(wr_id, list, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_SEND_SIGNALED);
+    wr.wr.atomic = {.remote_addr = addr, .compare_add = compare, .swap = swap, .rkey = rkey};
     post(wr);
 }
 
@@ -101,11 +131,11 @@ ibv_wc Endpoint::wait_send(std::uint64_t wr_id, ibv_wc_opcode opcode, std::strin
     return wc;
 }
 
-ibv_wc Endpoint::wait_recv(std::uint64_t wr_id, std::size_t length, std::string_view what) {
+ibv_wc Endpoint::wait_recv(std::uint64_t wr_id, std::size_t length, std::string_view what, ibv_wc_opcode opcode) {
     const ibv_wc wc = wait(recv_cq(), what);
     expect(wc.wr_id == wr_id, "{}: completion of wr_id {} ({}), expected {}", what, wc.wr_id, status_text(wc), wr_id);
     expect(wc.status == IBV_WC_SUCCESS, "{}: {}", what, status_text(wc));
-    expect(wc.opcode == IBV_WC_RECV, "{}: completion opcode {}", what, static_cast<int>(wc.opcode));
+    expect(wc.opcode == opcode, "{}: completion opcode {}", what, static_cast<int>(wc.opcode));
     expect(wc.byte_len == length, "{}: byte_len {}, expected {}", what, wc.byte_len, length);
     return wc;
 }

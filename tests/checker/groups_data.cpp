@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Every byte of SEND, SEND_WITH_INV, WRITE and READ, one direction at a time.
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -39,14 +41,20 @@ std::vector<std::vector<Message>> batches(const Session& s, std::string_view gro
     return result;
 }
 
+enum class Extra { kNothing, kInvalidate, kImmediate };
+
+std::uint32_t immediate_of(const Message& m) {
+    return static_cast<std::uint32_t>(m.seed);
+}
+
 // The list of a request: empty for no octets every other time, since num_sge 0 and one empty element are both legal.
 std::span<ibv_sge> list_of(Sg& sg, const Message& m) {
     return m.size == 0 && m.id % 2 == 0 ? std::span<ibv_sge>() : std::span<ibv_sge>(sg.list());
 }
 
-void send_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng, bool invalidate) {
+void send_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng, Extra extra) {
     std::vector<std::uint32_t> keys;
-    for (std::size_t i = 0; invalidate && i < batch.size(); ++i)
+    for (std::size_t i = 0; extra == Extra::kInvalidate && i < batch.size(); ++i)
         keys.push_back(s.control.recv<std::uint32_t>());
     std::vector<Sg> memory;
     for (const Message& m : batch)
@@ -54,10 +62,17 @@ void send_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng
     s.control.barrier("receives posted");
     for (std::size_t i = 0; i < batch.size(); ++i) {
         const unsigned flags = IBV_SEND_SIGNALED | flag_if(rng.one_in(3), IBV_SEND_SOLICITED);
-        if (invalidate) {
-            ep.send_inv(batch[i].id, list_of(memory[i], batch[i]), keys[i], flags);
-        } else {
-            ep.send(batch[i].id, list_of(memory[i], batch[i]), flags);
+        const auto list = list_of(memory[i], batch[i]);
+        switch (extra) {
+            case Extra::kInvalidate:
+                ep.send_inv(batch[i].id, list, keys[i], flags);
+                break;
+            case Extra::kImmediate:
+                ep.send_imm(batch[i].id, list, immediate_of(batch[i]), flags);
+                break;
+            case Extra::kNothing:
+                ep.send(batch[i].id, list, flags);
+                break;
         }
     }
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -68,13 +83,13 @@ void send_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng
     s.control.barrier("batch verified");
 }
 
-void recv_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng, bool invalidate) {
+void recv_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng, Extra extra) {
     std::vector<Sg> memory;
     std::vector<Sg> victims;
     for (const Message& m : batch) {
         Sg& sg = memory.emplace_back(ep.pd(), m.size == 0 ? 0 : m.size + rng.below(2) * kSlack, kLocal, rng);
         ep.recv(m.id, list_of(sg, m));
-        if (!invalidate) continue;
+        if (extra != Extra::kInvalidate) continue;
         victims.emplace_back(ep.pd(), std::size_t{512}, kRemote, rng);
         s.control.send(victims.back().rkey());
     }
@@ -82,24 +97,27 @@ void recv_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng
     for (std::size_t i = 0; i < batch.size(); ++i) {
         const Message& m = batch[i];
         const ibv_wc wc = ep.wait_recv(m.id, m.size, m.name);
-        expect(wc.wc_flags == (invalidate ? static_cast<unsigned>(IBV_WC_WITH_INV) : 0U), "{}: wc_flags {:#x}", m.name,
-               static_cast<unsigned>(wc.wc_flags));
-        const std::uint32_t key = invalidate ? victims[i].rkey() : 0;
-        expect(!invalidate || wc.invalidated_rkey == key, "{}: invalidated_rkey {:#x}, expected {:#x}", m.name,
-               wc.invalidated_rkey, key);
+        const unsigned flags = flag_if(extra == Extra::kInvalidate, IBV_WC_WITH_INV) |
+                               flag_if(extra == Extra::kImmediate, IBV_WC_WITH_IMM);
+        expect(wc.wc_flags == flags, "{}: wc_flags {:#x}", m.name, static_cast<unsigned>(wc.wc_flags));
+        if (extra == Extra::kInvalidate)
+            expect(wc.invalidated_rkey == victims[i].rkey(), "{}: invalidated_rkey {:#x}, expected {:#x}", m.name,
+                   wc.invalidated_rkey, victims[i].rkey());
+        if (extra == Extra::kImmediate)
+            expect(ntohl(wc.imm_data) == immediate_of(m), "{}: imm_data {:#x}", m.name, ntohl(wc.imm_data));
         memory[i].expect_message(m.seed, m.size, m.name);
         s.count(m.size);
     }
     s.control.barrier("batch verified");
 }
 
-void sends_one_way(Session& s, Endpoint& ep, std::string_view group, bool active_sends, bool invalidate) {
+void sends_one_way(Session& s, Endpoint& ep, std::string_view group, bool active_sends, Extra extra) {
     Rng rng = s.own_rng(group);
     for (const auto& batch : batches(s, group, active_sends)) {
         if (s.active == active_sends) {
-            send_batch(s, ep, batch, rng, invalidate);
+            send_batch(s, ep, batch, rng, extra);
         } else {
-            recv_batch(s, ep, batch, rng, invalidate);
+            recv_batch(s, ep, batch, rng, extra);
         }
     }
 }
@@ -138,6 +156,45 @@ void target_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, R
     for (std::size_t i = 0; i < batch.size(); ++i) {
         memory[i].expect_message(batch[i].seed, batch[i].size, batch[i].name);
         s.count(batch[i].size);
+    }
+    s.control.barrier("batch verified");
+}
+
+void write_imm_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
+    std::vector<Sg> memory;
+    std::vector<RemoteBuffer> targets;
+    for (const Message& m : batch) {
+        memory.emplace_back(ep.pd(), m.size, 0, rng).fill(m.seed);
+        targets.push_back(s.control.recv<RemoteBuffer>());
+    }
+    s.control.barrier("targets ready");
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        ep.write_imm(batch[i].id, list_of(memory[i], batch[i]), targets[i].address, targets[i].rkey,
+                     immediate_of(batch[i]));
+    }
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        ep.wait_send(batch[i].id, IBV_WC_RDMA_WRITE, batch[i].name);
+        s.count(batch[i].size);
+    }
+    s.control.barrier("batch verified");
+}
+
+// Each receive, which has no elements, says that its Write is placed.
+void told_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
+    std::vector<Sg> memory;
+    for (const Message& m : batch) {
+        Sg& sg = memory.emplace_back(ep.pd(), m.size, kRemote, rng);
+        ep.recv(m.id, {});
+        s.control.send(RemoteBuffer{sg.address(), sg.rkey()});
+    }
+    s.control.barrier("targets ready");
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        const Message& m = batch[i];
+        const ibv_wc wc = ep.wait_recv(m.id, m.size, m.name, IBV_WC_RECV_RDMA_WITH_IMM);
+        expect(wc.wc_flags == IBV_WC_WITH_IMM && ntohl(wc.imm_data) == immediate_of(m),
+               "{}: wc_flags {:#x}, imm_data {:#x}", m.name, static_cast<unsigned>(wc.wc_flags), ntohl(wc.imm_data));
+        memory[i].expect_message(m.seed, m.size, m.name);
+        s.count(m.size);
     }
     s.control.barrier("batch verified");
 }
@@ -194,17 +251,27 @@ void tagged_both_ways(Session& s, std::string_view group, BatchFn initiator, Bat
 void run_send(Session& s) {
     const auto ep = s.connect();
     for (const bool active_sends : {true, false})
-        sends_one_way(s, *ep, "Send", active_sends, false);
+        sends_one_way(s, *ep, "Send", active_sends, Extra::kNothing);
 }
 
 void run_send_inv(Session& s) {
     const auto ep = s.connect();
     for (const bool active_sends : {true, false})
-        sends_one_way(s, *ep, "Send with invalidate", active_sends, true);
+        sends_one_way(s, *ep, "Send with invalidate", active_sends, Extra::kInvalidate);
+}
+
+void run_send_imm(Session& s) {
+    const auto ep = s.connect();
+    for (const bool active_sends : {true, false})
+        sends_one_way(s, *ep, "Send with immediate", active_sends, Extra::kImmediate);
 }
 
 void run_write(Session& s) {
     tagged_both_ways(s, "Write", write_batch, target_batch);
+}
+
+void run_write_imm(Session& s) {
+    tagged_both_ways(s, "Write with immediate", write_imm_batch, told_batch);
 }
 
 void run_read(Session& s) {

@@ -35,7 +35,8 @@ Facts own_facts() {
             .max_sge_rd = static_cast<std::uint32_t>(attr.max_sge_rd),
             .invalidate = (attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0 ? 1U : 0U,
             .srq = attr.max_srq > 0 ? 1U : 0U,
-            .windows = (attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0 ? 1U : 0U};
+            .windows = (attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0 ? 1U : 0U,
+            .rfc7306 = attr.atomic_cap != IBV_ATOMIC_NONE ? 1U : 0U};
 }
 
 Facts common_facts(Control& control) {
@@ -45,7 +46,8 @@ Facts common_facts(Control& control) {
             .max_sge_rd = std::min(mine.max_sge_rd, theirs.max_sge_rd),
             .invalidate = std::min(mine.invalidate, theirs.invalidate),
             .srq = std::min(mine.srq, theirs.srq),
-            .windows = std::min(mine.windows, theirs.windows)};
+            .windows = std::min(mine.windows, theirs.windows),
+            .rfc7306 = std::min(mine.rfc7306, theirs.rfc7306)};
 }
 
 void print_line(const std::string& line) {

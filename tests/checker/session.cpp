@@ -14,6 +14,10 @@ const char* needs_invalidate(const Session& s) {
     return s.facts.invalidate != 0 ? nullptr : "a device has no MEM_MGT_EXTENSIONS";
 }
 
+const char* needs_rfc7306(const Session& s) {
+    return s.facts.rfc7306 != 0 ? nullptr : "a device has no atomics";
+}
+
 const char* needs_either_first(const Session& s) {
     return s.options.either_first ? nullptr : "--either-first not given";
 }
@@ -38,8 +42,11 @@ const std::vector<Group>& all_groups() {
         {"burst", "connections asked for at the same moment", false, run_burst, always},
         {"send", "Sends of all sizes, both ways", false, run_send, always},
         {"send_inv", "Sends with invalidate of all sizes, both ways", false, run_send_inv, needs_invalidate},
+        {"send_imm", "Sends with immediate data of all sizes, both ways", false, run_send_imm, needs_rfc7306},
         {"write", "RDMA Writes of all sizes, both ways", false, run_write, always},
+        {"write_imm", "RDMA Writes with immediate data of all sizes, both ways", false, run_write_imm, needs_rfc7306},
         {"read", "RDMA Reads of all sizes, both ways", false, run_read, always},
+        {"atomics", "FETCH_AND_ADD and CMP_AND_SWP, both ways", false, run_atomics, needs_rfc7306},
         {"sge", "1 to the maximum of elements, empty ones among them", false, run_sge, always},
         {"inline", "inline data of all sizes", false, run_inline, always},
         {"signal", "signalled and unsignalled requests through small queues", false, run_signal, always},

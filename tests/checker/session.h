@@ -23,6 +23,7 @@ struct Facts {
     std::uint32_t invalidate = 0;  // SEND_WITH_INV may be used
     std::uint32_t srq = 0;
     std::uint32_t windows = 0;  // of type 2B
+    std::uint32_t rfc7306 = 0;  // immediate data and atomics: swrnic offers neither or both
 };
 
 struct Session {
@@ -64,8 +65,11 @@ void run_cm(Session&);
 void run_burst(Session&);
 void run_send(Session&);
 void run_send_inv(Session&);
+void run_send_imm(Session&);
 void run_write(Session&);
+void run_write_imm(Session&);
 void run_read(Session&);
+void run_atomics(Session&);
 void run_sge(Session&);
 void run_inline(Session&);
 void run_signal(Session&);
