@@ -200,7 +200,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
     note_rnr(qp, attr, mask);
-    if (qp.access != 0) qp.engine->set_access(*qp.impl, qp.access);
+    qp.engine->set_access(*qp.impl, qp.access);
     const bool is_uc = qp.base.qp.qp_type == IBV_QPT_UC;
     const bool asks = to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto;
     qp.engine->wire(*qp.impl, asks && !is_uc);
@@ -253,7 +253,7 @@ int change(Qp& qp, ibv_qp_attr& attr, int mask, bool wired) {
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr.max_dest_rd_atomic;
     if (mask & IBV_QP_ACCESS_FLAGS) {
         qp.access = attr.qp_access_flags & kQpAccess;
-        qp.engine->set_access(*qp.impl, access_of(attr, mask));
+        qp.engine->set_access(*qp.impl, wired ? qp.access.load() : access_of(attr, mask));
     }
     return wires ? wire(qp, attr, mask) : wired ? change_wired(qp, attr, mask) : tell_shim(qp, attr, mask);
 }

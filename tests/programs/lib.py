@@ -175,6 +175,7 @@ class Lab:
         self.address6 = "::1"
         self.device = "lo"  # where tcpdump listens
         self.slow = 1  # all time limits are multiplied by it
+        self.trials = ""
         if place == "netns":
             self.make_namespaces()
         tool = os.path.join(self.build, "bin", "swrnic")
@@ -227,6 +228,13 @@ class Lab:
         env["TSAN_OPTIONS"] = ":".join(filter(None, [env.get("TSAN_OPTIONS"), f"suppressions={suppressions}"]))
         env.update(settings or {})
         return env
+
+    def checkout(self, name, file):
+        """Public source that is not Debian's and not ours to copy: the directory NAME below --trials, in which FILE is."""
+        path = os.path.join(self.trials, name)
+        if not self.trials or not os.path.exists(os.path.join(path, file)):
+            raise Skip(f"no checkout of {name}: CONTRIBUTING.md, SWRNIC_TRIALS")
+        return os.path.abspath(path)
 
     def start(self, name, command, side="server", device=True, settings=None, stdin=subprocess.DEVNULL):
         prefix = self.server_prefix if side == "server" else self.client_prefix
@@ -297,13 +305,14 @@ def show(lab):
     print(f"---- the whole outputs are in {lab.directory}")
 
 
-def run_case(function, build, place, slow):
+def run_case(function, args):
     lab = None
+    place = args.place
     started = time.monotonic()
     keep = True
     try:
-        lab = Lab(build, place)
-        lab.slow = slow
+        lab = Lab(args.build, args.place)
+        lab.slow, lab.trials = args.slow, args.trials
         function(lab)
         for process in lab.processes:
             lab.check_sanitizers(process)
@@ -335,6 +344,7 @@ def main(names):
     parser.add_argument("--place", choices=["lo", "netns"], default="lo")
     parser.add_argument("--limit", type=int, default=280, help="seconds for each case")
     parser.add_argument("--slow", type=int, default=1, help="factor for the time limits inside (sanitizers)")
+    parser.add_argument("--trials", default="", help="directory of checkouts (CONTRIBUTING.md)")
     parser.add_argument("case", nargs="*", default=[])
     args = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)
@@ -343,7 +353,7 @@ def main(names):
     results = []
     for name in args.case or cases:
         signal.alarm(args.limit)
-        results.append(run_case(cases[name], args.build, args.place, args.slow))
+        results.append(run_case(cases[name], args))
         signal.alarm(0)
     if any(r not in (0, SKIPPED) for r in results):
         sys.exit(1)

@@ -44,11 +44,11 @@ class Wired : public DeviceTest {
         ibv_qp_attr attr = attributes(to);
         return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE);
     }
-    static int to_init(const QpPtr& qp) {
+    static int to_init(const QpPtr& qp, unsigned access = kAllAccess) {
         ibv_qp_attr attr = attributes(IBV_QPS_INIT);
         attr.pkey_index = 0;
         attr.port_num = 1;
-        attr.qp_access_flags = kAllAccess;
+        attr.qp_access_flags = access;
         return ibv_modify_qp(qp.get(), &attr, kInitMask);
     }
     ibv_qp_attr rtr_attr(std::uint32_t dest_qpn, const ibv_gid& dest_gid) const {
@@ -454,6 +454,18 @@ TEST_F(Wired, ARemoteErrorHasItsRequest) {
     EXPECT_EQ(failed.wr_id, 2u);
     EXPECT_EQ(failed.status, IBV_WC_REM_ACCESS_ERR);
     EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// The region would allow it.
+TEST_F(Wired, AQpGrantsWhatItsProgramSays) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_NO_FATAL_FAILURE(wire(a, b->qp_num));
+    ASSERT_EQ(to_init(b, IBV_ACCESS_LOCAL_WRITE), 0);
+    ASSERT_EQ(to_rtr(b, a->qp_num), 0);
+    ASSERT_EQ(to_rts(b), 0);
+    ASSERT_NO_FATAL_FAILURE(carries(a, b));
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    EXPECT_EQ(next().status, IBV_WC_REM_ACCESS_ERR);
 }
 
 // What an InfiniBand program would see of each refusal, at both ends.
