@@ -17,7 +17,7 @@ for index in 1 2; do # IPv4, IPv6
     grep -q '1000 iters in ' /tmp/client || die "ibv_rc_pingpong: $(cat /tmp/client)"
 done
 echo "ibv_rc_pingpong: passed"
-timeout $((60 * SLOW)) ip netns exec n1 wired swr1 10.9.0.1 pair || die "not wired in its own namespace"
+in_ns n1 timeout $((60 * SLOW)) wired swr1 10.9.0.1 pair || die "not wired in its own namespace"
 timeout $((60 * SLOW)) wired swr1 10.9.0.1 pair >/tmp/said 2>&1 && die "wired from another namespace"
 grep -q 'RTR (Invalid argument)' /tmp/said || die "from another namespace: $(cat /tmp/said)"
 [ "$(wc -l </proc/net/tcp)" = 1 ] || die "it took a port here: $(cat /proc/net/tcp)"
