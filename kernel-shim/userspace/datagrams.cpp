@@ -12,15 +12,11 @@ namespace swrnic::shim {
 namespace {
 
 // A burst of a few hundred of the largest finds room, as it would in posted receives; who may not go beyond the limit
-// for users gets that. Each datagram tells where it came to.
+// for users gets that.
 void fit(int fd, int family) {
     constexpr int kRoom = 4 * 1024 * 1024;
     if (sys::set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, kRoom) != 0) sys::set_option(fd, SOL_SOCKET, SO_RCVBUF, kRoom);
-    if (family == AF_INET6) {
-        sys::set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
-    } else {
-        sys::set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
-    }
+    tell_destination(fd, family);
 }
 
 int join(int fd, const Address& group, std::uint32_t interface) {

@@ -203,6 +203,14 @@ int open_socket(int family, int type, int protocol) {
     return fd;
 }
 
+void tell_destination(int fd, int family) {
+    if (family == AF_INET6) {
+        sys::set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+    } else {
+        sys::set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+    }
+}
+
 std::string pacing_of(int fd) {
     char name[16]{};
     socklen_t size = sizeof(name) - 1;

@@ -70,6 +70,9 @@ bool has_ended(int fd);
 // A socket that is closed on exec, or -errno; a line in the log when there is no descriptor left.
 int open_socket(int family, int type, int protocol);
 
+// Each datagram tells where it came to (IP_PKTINFO).
+void tell_destination(int fd, int family);
+
 // Before it listens or connects: what will linger of it must keep no server from its port.
 void free_port_later(int fd);
 

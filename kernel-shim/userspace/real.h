@@ -119,6 +119,12 @@ inline long send(int fd, const void* buffer, std::size_t size, int flags) {
 inline long recv(int fd, void* buffer, std::size_t size, int flags) {
     return call(SYS_recvfrom, fd, buffer, size, flags, nullptr, nullptr);
 }
+inline long sendmsg(int fd, const msghdr& message, int flags) {
+    return call(SYS_sendmsg, fd, &message, flags);
+}
+inline long recvmsg(int fd, msghdr& message, int flags) {
+    return call(SYS_recvmsg, fd, &message, flags);
+}
 inline int shutdown(int fd, int how) {
     return static_cast<int>(call(SYS_shutdown, fd, how));
 }

@@ -120,9 +120,9 @@ void Startup::expire(Locked& locked) {
             if (qp != locked->qps.end()) order_error(locked, *qp->second);
             remove(key, true);
         } else if (pending.stage == Stage::kPausing) {
-            const auto owner = pending.owner.lock();
+            const auto waiter = pending.waiter.lock();
             remove(key, false);
-            if (owner != nullptr) owner->try_again(locked);
+            if (waiter != nullptr) waiter->try_again(locked);
         } else if (pending.stage == Stage::kConnecting) {
             const auto owner = pending.owner.lock();
             remove(key, true);
@@ -170,7 +170,7 @@ void Startup::remove(std::uint64_t key, bool close_socket) {
     Pending& pending = it->second;
     deadlines_.erase({pending.deadline, key});
     unwatch(pending);
-    if (pending.fd >= 0 && close_socket) sys::close(pending.fd);
+    if (pending.fd >= 0 && close_socket && pending.stage != Stage::kWatching) sys::close(pending.fd);
     leave_half_open(pending);
     pending_.erase(it);
 }
@@ -194,7 +194,7 @@ void Startup::forked() {
     for (const auto& [key, listener] : listeners_)
         sys::close(listener.fd);
     for (const auto& [key, pending] : pending_) {
-        if (pending.fd >= 0) sys::close(pending.fd);
+        if (pending.fd >= 0 && pending.stage != Stage::kWatching) sys::close(pending.fd);
     }
 }
 
@@ -268,12 +268,25 @@ int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner,
     return 0;
 }
 
-std::uint64_t Startup::call_later(Locked& locked, std::weak_ptr<StartupOwner> owner, std::uint32_t ms) {
+std::uint64_t Startup::call_later(Locked& locked, std::weak_ptr<StartupWaiter> waiter, std::uint32_t ms) {
     Pending& pending = add_pending(locked, -1);
-    pending.owner = std::move(owner);
+    pending.waiter = std::move(waiter);
     pending.stage = Stage::kPausing;
     set_deadline(pending, ms);
     return pending.key;
+}
+
+int Startup::watch(Locked& locked, std::weak_ptr<StartupWaiter> waiter, int socket, std::uint64_t& key) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = next_key_;
+    if (const int error = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event); error != 0) return error;
+    Pending& pending = add_pending(locked, socket);
+    pending.interest = EPOLLIN;
+    pending.waiter = std::move(waiter);
+    pending.stage = Stage::kWatching;
+    key = pending.key;
+    return 0;
 }
 
 int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms& terms) {

@@ -25,10 +25,17 @@ namespace swrnic::shim {
 
 using PrivateData = std::span<const std::uint8_t>;
 
-// Who has a stream set up, and hears what becomes of it. All calls come under the lock.
-class StartupOwner {
+// Whom the thread calls, under the lock: once the time is there, or while his socket can be read.
+class StartupWaiter {
   public:
-    virtual ~StartupOwner() = default;
+    virtual ~StartupWaiter() = default;
+    virtual void try_again(Locked&) {}
+    virtual void readable(Locked&) {}
+};
+
+// Who has a stream set up, and hears what becomes of it. All calls come under the lock.
+class StartupOwner : public StartupWaiter {
+  public:
     // TCP is connected, from here.
     virtual void connected_from(const Address& local) = 0;
     // A socket for a second try from this address, whose port is 0; or -errno.
@@ -40,8 +47,6 @@ class StartupOwner {
     virtual void failed(Locked& locked, int error, PrivateData said) = 0;
     // request() has named it: it may accept or reject from now on, at once or later.
     virtual void decide(Locked&, std::uint64_t /*key*/) {}
-    // What call_later() was asked for.
-    virtual void try_again(Locked&) {}
 };
 
 // Who decides about the Requests that come to a port.
@@ -83,8 +88,10 @@ class Startup {
     // The owner hears nothing more.
     int reject(Locked& locked, std::uint64_t key, PrivateData private_data);
 
-    // Has the owner's try_again() called, once, by the thread. The key is for cancel().
-    std::uint64_t call_later(Locked& locked, std::weak_ptr<StartupOwner> owner, std::uint32_t ms);
+    // Has try_again() called, once, by the thread. The key is for cancel().
+    std::uint64_t call_later(Locked& locked, std::weak_ptr<StartupWaiter> waiter, std::uint32_t ms);
+    // Has readable() called for as long as the socket has something, until cancel(). The socket stays the caller's.
+    int watch(Locked& locked, std::weak_ptr<StartupWaiter> waiter, int socket, std::uint64_t& key);
 
     bool same_host(std::uint64_t key) const;
 
@@ -99,16 +106,17 @@ class Startup {
     using Clock = std::chrono::steady_clock;
     using Deadline = std::pair<Clock::time_point, std::uint64_t>;
 
-    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady, kPausing };
+    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady, kPausing, kWatching };
 
     struct Pending {
         std::uint64_t key = 0;
         int fd = -1;
         bool initiator = false;
         Stage stage = Stage::kFrames;
-        std::uint32_t interest = 0;         // what epoll watches
-        std::uint64_t listener = 0;         // while its Request is not complete
-        std::weak_ptr<StartupOwner> owner;  // from the Request on, or from connect()
+        std::uint32_t interest = 0;           // what epoll watches
+        std::uint64_t listener = 0;           // while its Request is not complete
+        std::weak_ptr<StartupOwner> owner;    // from the Request on, or from connect()
+        std::weak_ptr<StartupWaiter> waiter;  // of kPausing and kWatching
         std::uint32_t qpn = 0;
         Address local, peer;
         bool same_host = false;

@@ -105,6 +105,9 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
         case Stage::kFrames:
             drive(locked, pending.key);
             return;
+        case Stage::kWatching:
+            if (const auto waiter = pending.waiter.lock(); waiter != nullptr) waiter->readable(locked);
+            return;
         case Stage::kDeciding:
         case Stage::kAwaitReady:
         case Stage::kPausing:

@@ -40,6 +40,7 @@ void abandon(State& state) {
     for (const auto& [handle, id] : state.cm_ids)
         id->close_socket();
     state.cm_ids.clear();
+    state.cm_groups.clear();
     state.random.forget();
 }
 

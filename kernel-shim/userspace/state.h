@@ -20,6 +20,7 @@
 namespace swrnic::shim {
 
 class CmId;
+struct CmGroup;
 class Startup;
 struct Qp;
 
@@ -48,8 +49,9 @@ struct State {
     QpNumbers qp_numbers;
     std::unordered_map<std::uint32_t, Qp*> qps;  // by number, across all verbs contexts
     std::unordered_map<std::uint32_t, std::shared_ptr<CmId>> cm_ids;
-    std::uint32_t next_cm_id = 0;
-    Startup* startup = nullptr;  // made on first use
+    std::unordered_map<std::uint32_t, std::shared_ptr<CmGroup>> cm_groups;  // joined through ids
+    std::uint32_t next_cm_id = 0;                                           // of ids and of groups
+    Startup* startup = nullptr;                                             // made on first use
     RandomNumbers random;
     std::string working_directory;  // when it is a virtual one
 };

@@ -8,6 +8,7 @@
 #include "startup.h"
 #include "state.h"
 #include "sysfs.h"
+#include "ucma_datagrams.h"
 
 namespace swrnic::shim {
 
@@ -71,9 +72,11 @@ int UcmaFile::dispatch(Locked& locked, std::uint32_t command, UcmaRequest& reque
         case RDMA_USER_CM_CMD_NOTIFY:
             return notify(locked, request);
         case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
+            return join_ip_mcast(locked, request);
         case RDMA_USER_CM_CMD_LEAVE_MCAST:
+            return leave_mcast(locked, request);
         case RDMA_USER_CM_CMD_JOIN_MCAST:
-            return -EOPNOTSUPP;
+            return join_mcast(locked, request);
         case RDMA_USER_CM_CMD_MIGRATE_ID:
             return migrate_id(locked, request);
         case RDMA_USER_CM_CMD_QUERY:
@@ -115,7 +118,7 @@ int UcmaFile::create_id(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     rdma_ucm_create_id_resp made{};
     if (const int error = request.room(sizeof(made)); error != 0) return error;
-    // Nothing comes of datagrams and IPoIB here; the id is made all the same, since some only resolve addresses by it.
+    // Nothing comes of IPoIB here; the id is made all the same, since some only resolve addresses by it.
     const auto id = make_cm_id(locked, *this);
     id->uid = command.uid;
     id->port_space = command.ps;
@@ -125,6 +128,7 @@ int UcmaFile::create_id(Locked& locked, UcmaRequest& request) {
 }
 
 void UcmaFile::destroy(Locked& locked, const std::shared_ptr<CmId>& id) {
+    cm_stop_datagrams(locked, *id);
     cm_stop(locked, *id);
     std::vector<std::shared_ptr<CmId>> orphans;  // children that nobody has heard of yet
     remove_if(locked, [&](const CmEvent& event) {
@@ -184,7 +188,8 @@ int UcmaFile::set_option(Locked& locked, UcmaRequest& request) {
             return 0;
         case RDMA_OPTION_ID_REUSEADDR:
             if (id->state != CmState::kIdle && (value == 0 || id->state == CmState::kListening)) return -EINVAL;
-            id->reuse_address = value != 0;
+            // Two datagram sockets at one port would share what comes, whichever of them listens.
+            id->reuse_address = value != 0 && !id->is_for_datagrams();
             if (id->socket >= 0) cm_share_port(*id, id->socket);
             return 0;
         case RDMA_OPTION_ID_AFONLY:
@@ -276,6 +281,8 @@ const char* event_name(CmEventType type) {
             return "ESTABLISHED";
         case CmEventType::kDisconnected:
             return "DISCONNECTED";
+        case CmEventType::kMulticastJoin:
+            return "MULTICAST_JOIN";
     }
     return "?";
 }
@@ -289,6 +296,13 @@ void cm_post(Locked& locked, CmId& id, CmEventType type, int status, const rdma_
     if (conn != nullptr) event.conn = *conn;
     log(LogLevel::kInfo, "rdma_cm id {} qp {:#x} peer {}: {} {}", id.handle, id.qpn, id.peer, event_name(type), status);
     id.file->post(locked, std::move(event));
+}
+
+void cm_post(Locked& locked, CmId& id, CmEventType type, int status, const rdma_ucm_ud_param& ud) {
+    const auto it = locked->cm_ids.find(id.handle);
+    if (it == locked->cm_ids.end()) return;
+    log(LogLevel::kInfo, "rdma_cm id {} peer {}: {} {}", id.handle, id.peer, event_name(type), status);
+    id.file->post(locked, CmEvent{it->second, nullptr, id.uid, id.handle, type, status, {}, ud});
 }
 
 int UcmaFile::get_event(int fd, UcmaRequest& request) {
@@ -308,7 +322,12 @@ int UcmaFile::get_event(int fd, UcmaRequest& request) {
         out.id = event.handle;
         out.event = static_cast<std::uint32_t>(event.type);
         out.status = static_cast<std::uint32_t>(event.status);
-        out.param.conn = event.conn;
+        if (event.group != nullptr) ++event.group->events_reported;
+        if (event.ud) {
+            out.param.ud = *event.ud;
+        } else {
+            out.param.conn = event.conn;
+        }
         request.reply(out);
         return 0;
     });

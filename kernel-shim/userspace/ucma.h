@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -19,6 +20,9 @@
 
 namespace swrnic::shim {
 
+class SidrAsker;
+class SidrListener;
+struct SidrAsked;
 class UcmaFile;
 
 // enum rdma_cm_event_type, which only librdmacm's header has; and that one cannot be included beside the uAPI's.
@@ -32,6 +36,7 @@ enum class CmEventType : std::uint32_t {
     kRejected = 8,
     kEstablished = 9,
     kDisconnected = 10,
+    kMulticastJoin = 12,
 };
 
 enum class CmState : std::uint8_t {
@@ -68,6 +73,10 @@ class CmId : public StartupOwner, public StartupListener {
     std::uint32_t qpn = 0;      // 0: none
     std::uint32_t events_reported = 0;
     rdma_ucm_conn_param outcome{};  // what ESTABLISHED will show
+    // In the UDP port space, which of them by the state (ucma_datagrams.h).
+    std::shared_ptr<SidrAsker> asker;
+    std::shared_ptr<SidrListener> sidr_listener;
+    std::shared_ptr<SidrAsked> asked;
 
     void connected_from(const Address& from) override { local = from; }
     int new_socket(Locked& locked, const Address& from) override;
@@ -76,6 +85,7 @@ class CmId : public StartupOwner, public StartupListener {
     std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) override;
 
     bool is_for_connections() const { return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB; }
+    bool is_for_datagrams() const { return port_space == RDMA_PS_UDP; }
     void close_socket();
 };
 
@@ -87,6 +97,8 @@ struct CmEvent {
     CmEventType type;
     int status;
     rdma_ucm_conn_param conn;
+    std::optional<rdma_ucm_ud_param> ud = std::nullopt;  // instead of conn
+    std::shared_ptr<CmGroup> group = nullptr;            // MULTICAST_JOIN only: its count is raised as well
 };
 
 struct UcmaRequest {
@@ -154,20 +166,28 @@ class UcmaFile : public Queue<CmEvent> {
     int accept(Locked& locked, UcmaRequest& request);
     int reject(Locked& locked, UcmaRequest& request);
     int disconnect(Locked& locked, UcmaRequest& request);
+    // ucma_datagrams.cpp
+    int join_ip_mcast(Locked& locked, UcmaRequest& request);
+    int join_mcast(Locked& locked, UcmaRequest& request);
+    int join(Locked& locked, UcmaRequest& request, std::uint32_t handle, std::uint64_t uid, const Gid& group);
+    int leave_mcast(Locked& locked, UcmaRequest& request);
 };
+
+inline constexpr std::uint32_t kUdpQKey = 0x01234567;  // RDMA_UDP_QKEY, which only librdmacm's header has
 
 // ---- between connection management, startup and the queue pairs ----
 
 std::shared_ptr<CmId> make_cm_id(Locked& locked, UcmaFile& file);
 void cm_post(Locked& locked, CmId& id, CmEventType type, int status = 0, const rdma_ucm_conn_param* conn = nullptr);
+void cm_post(Locked& locked, CmId& id, CmEventType type, int status, const rdma_ucm_ud_param& ud);
 
 // What else is bound to the port. Connections that have ended without us may linger on it.
 enum class PortMay : std::uint8_t {
     kLinger,  // have such connections, or others of a server that has ended
     kNot,     // have nothing
 };
-// A new TCP socket for id, with its options, bound to local (port 0: any; not bound at all when local is empty). Nobody
-// else binds to its port, unless both ids say RDMA_OPTION_ID_REUSEADDR.
+// A new socket for id, of TCP or in the UDP port space of UDP, with its options, bound to local (port 0: any; not bound
+// at all when local is empty). Nobody else binds to its port, unless both ids say RDMA_OPTION_ID_REUSEADDR.
 int cm_make_socket(Locked& locked, const CmId& id, const Address& local, PortMay may);
 void cm_share_port(const CmId& id, int fd);
 void cm_set_tos(const CmId& id, int fd);

@@ -52,10 +52,15 @@ int bind_port(int fd, const Address& local, PortMay may) {
 
 int cm_make_socket(Locked& locked, const CmId& id, const Address& local, PortMay may) {
     const int family = local.empty() ? id.peer.family() : local.family();
-    const int fd = open_socket(family, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP);
+    const int fd = open_socket(family, (id.is_for_datagrams() ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK, 0);
     if (fd < 0) return fd;
     locked->fds.keep(locked, fd);
-    sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // a listener's connections inherit it
+    if (id.is_for_datagrams()) {
+        may = PortMay::kNot;
+        tell_destination(fd, family);
+    } else {
+        sys::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // a listener's connections inherit it
+    }
     if (family == AF_INET6) sys::set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, id.af_only ? 1 : 0);
     cm_set_tos(id, fd);
     if (local.empty()) return fd;
@@ -259,7 +264,7 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
 }
 
 // What the kernel's iw_cm tells: INIT and RTR set the access rights, RTS nothing, since the connection manager makes
-// that step.
+// that step. Of datagrams librdmacm asks for INIT alone, and goes on by itself.
 int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
     rdma_ucm_init_qp_attr command;
     int error = 0;
@@ -269,13 +274,17 @@ int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     constexpr std::uint32_t kInit = 1, kRtr = 2, kErr = 6;
-    constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskPort = 1u << 5;
+    constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskPkeyIndex = 1u << 4, kMaskPort = 1u << 5,
+                            kMaskQKey = 1u << 6;
     constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteRead = 4;
     if (!id->on_device || command.qp_state > kErr) return -EINVAL;
     out.qp_state = command.qp_state;
     out.qp_attr_mask = kMaskPort;
     out.port_num = 1;
-    if (command.qp_state == kInit || command.qp_state == kRtr) {
+    if (id->is_for_datagrams()) {
+        out.qp_attr_mask |= kMaskState | kMaskPkeyIndex | kMaskQKey;
+        out.qkey = kUdpQKey;
+    } else if (command.qp_state == kInit || command.qp_state == kRtr) {
         out.qp_attr_mask |= kMaskState | kMaskAccess;
         out.qp_access_flags = kLocalWrite | kRemoteWrite | kRemoteRead;
     }

@@ -8,6 +8,7 @@
 #include "startup.h"
 #include "state.h"
 #include "ucma.h"
+#include "ucma_datagrams.h"
 
 namespace swrnic::shim {
 namespace {
@@ -83,6 +84,7 @@ int UcmaFile::connect(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     if (command.conn_param.valid == 0 || id->state != CmState::kRouteResolved) return -EINVAL;
+    if (id->is_for_datagrams()) return cm_ask(locked, id, command.conn_param);
     Qp* qp = usable_qp(locked, command.conn_param.qp_num);
     if (qp == nullptr) return -EINVAL;
     Startup* startup = Startup::get(locked);
@@ -109,9 +111,8 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
-    if (!id->is_for_connections()) {
-        log(LogLevel::kWarn,
-            "rdma_listen refused: datagrams over rdma_cm are not offered, and no request would ever come");
+    if (!id->is_for_connections() && !id->is_for_datagrams()) {
+        log(LogLevel::kWarn, "rdma_listen refused: IPoIB is not offered, and no request would ever come");
         return -EOPNOTSUPP;
     }
     if (id->state == CmState::kIdle) {
@@ -124,7 +125,8 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
     if (startup == nullptr) return -ENOMEM;
     const bool sane = command.backlog > 0 && command.backlog < static_cast<std::uint32_t>(kMaxBacklog);
     id->backlog = sane ? static_cast<int>(command.backlog) : kMaxBacklog;
-    error = startup->listen(locked, id, id->socket, SWR_TCP_BACKLOG, id->startup);
+    error = id->is_for_datagrams() ? SidrListener::begin(locked, id)
+                                   : startup->listen(locked, id, id->socket, SWR_TCP_BACKLOG, id->startup);
     if (error != 0) return error;
     id->socket = -1;
     id->state = CmState::kListening;
@@ -138,6 +140,11 @@ int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     if (command.conn_param.valid == 0 || id->state != CmState::kRequested) return -EINVAL;
+    if (id->is_for_datagrams()) {
+        error = cm_answer(*id, command.conn_param);
+        if (error == 0) id->uid = command.uid;
+        return error;
+    }
     Startup* startup = Startup::get(locked);
     Qp* qp = usable_qp(locked, command.conn_param.qp_num);
     if (qp == nullptr || startup == nullptr) return -EINVAL;
@@ -161,6 +168,7 @@ int UcmaFile::reject(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     if (id->state != CmState::kRequested) return -EINVAL;
+    if (id->is_for_datagrams()) return cm_refuse(*id, {command.private_data, command.private_data_len});
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;
     id->state = CmState::kOver;
@@ -173,6 +181,7 @@ int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
+    if (id->is_for_datagrams()) return id->state == CmState::kEstablished ? 0 : -EINVAL;  // there is nothing to end
     switch (id->state) {
         case CmState::kEstablished:
             id->state = CmState::kDisconnecting;

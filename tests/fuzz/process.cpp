@@ -294,6 +294,9 @@ void Process::manager_command(int fd) {
             put(body, offsetof(rdma_ucm_migrate_id, fd), pick_manager());
             break;
         case RDMA_USER_CM_CMD_DESTROY_ID:
+        case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
+        case RDMA_USER_CM_CMD_JOIN_MCAST:
+        case RDMA_USER_CM_CMD_LEAVE_MCAST:
         case RDMA_USER_CM_CMD_QUERY_ROUTE:
         case RDMA_USER_CM_CMD_QUERY:
         case RDMA_USER_CM_CMD_INIT_QP_ATTR:

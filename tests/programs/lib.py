@@ -116,7 +116,8 @@ class Process:
     def came_too_early(self):
         """perftest lets its client connect the moment its server begins to listen for the data QPs, on every device. On a busy
         machine the client can be first; it is refused, and crashes as it cleans up. No test can wait for that listener."""
-        return not self.excused and "RDMA_CM_EVENT_REJECTED; error: -111" in self.text()
+        told = ("RDMA_CM_EVENT_REJECTED; error: -111", "RDMA_CM_EVENT_UNREACHABLE; error: 1.")
+        return not self.excused and any(text in self.text() for text in told)
 
     def kill(self, sig=signal.SIGKILL):
         """Signals the group that this test itself has started, and only that."""
@@ -151,6 +152,26 @@ class Process:
             except OSError:
                 pass
         return False
+
+    def datagram_sockets(self):
+        """Of this process's network namespace, bound to a port: (address in the kernel's hex, port)."""
+        found = set()
+        for table in ("udp", "udp6"):
+            try:
+                with open(f"/proc/{self.pid}/net/{table}") as lines:
+                    for line in lines.readlines()[1:]:
+                        address, port = line.split()[1].rsplit(":", 1)
+                        found.add((address, int(port, 16)))
+            except OSError:
+                pass
+        return found
+
+    def wait_datagrams(self, port, address=None, seconds=20):
+        def ready():
+            expect(self.running(), f"{self.name} ended with status {self.popen.poll()} before it had UDP port {port}")
+            return any(p == port and address in (None, a) for a, p in self.datagram_sockets())
+
+        wait_until(ready, seconds, f"{self.name} has UDP port {port}")
 
     def wait_listening(self, port, seconds=20):
         def ready():

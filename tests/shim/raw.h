@@ -169,6 +169,7 @@ enum : std::uint32_t {
     kRejected = 8,
     kEstablished = 9,
     kDisconnected = 10,
+    kMulticastJoin = 12,
 };
 
 sockaddr_in loopback(std::uint16_t port = 0);
