@@ -43,10 +43,10 @@ int be_there(Talk& talk) {
 class WiredPeer : public testing::Test {
   protected:
     void SetUp() override { ASSERT_TRUE(here_.open(memory_.data(), memory_.size())); }
-    // 4.096 us * 2^12 * 7: the peer is given up after 117 ms.
+    // 4.096 us * 2^14 * 7: the peer is given up after 470 ms, in which two processes find each other on a busy machine.
     void connect(OtherProcess& other) {
         bool wired = false;
-        here_.chosen.timeout = 12;
+        here_.chosen.timeout = 14;
         ASSERT_TRUE(other.talk.hear(peer_));
         ASSERT_EQ(wire(here_.qp.get(), here_.chosen, peer_.end), 0);
         ASSERT_TRUE(other.talk.tell(here_.end()) && other.talk.hear(wired));
@@ -77,8 +77,8 @@ class WiredPeer : public testing::Test {
             EXPECT_EQ(wc.wr_id, id);
             EXPECT_EQ(wc.status, id == oldest ? IBV_WC_RETRY_EXC_ERR : IBV_WC_WR_FLUSH_ERR);
         }
-        EXPECT_GE(Clock::now() - since, milliseconds(110));
-        EXPECT_LT(Clock::now() - since, milliseconds(1500));
+        EXPECT_GE(Clock::now() - since, milliseconds(460));
+        EXPECT_LT(Clock::now() - since, milliseconds(4000));
     }
 
     // Forked before this process has the device.
