@@ -100,8 +100,8 @@ int UcmaFile::bind_to(Locked& locked, std::uint32_t handle, const void* bytes, s
     const Address address = Address::from(bytes, size);
     if (address.empty()) return -EAFNOSUPPORT;
     const int fd = cm_make_socket(locked, *id, address, PortMay::kLinger);
-    // To the kernel rdma_cm's ports are no UDP ports, and librdmacm's rsockets bind an id to the port that a UDP socket of
-    // theirs has. Such an id is refused only if it listens.
+    // To the kernel rdma_cm's ports are no UDP ports, and librdmacm's rsockets bind an id to the port that a UDP socket
+    // of theirs has. Such an id is refused only if it listens.
     const bool others = fd == -EADDRINUSE && id->is_for_datagrams();
     if (fd < 0 && !others) return fd;
     id->socket = others ? -1 : fd;
