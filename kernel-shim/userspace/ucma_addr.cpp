@@ -100,9 +100,12 @@ int UcmaFile::bind_to(Locked& locked, std::uint32_t handle, const void* bytes, s
     const Address address = Address::from(bytes, size);
     if (address.empty()) return -EAFNOSUPPORT;
     const int fd = cm_make_socket(locked, *id, address, PortMay::kLinger);
-    if (fd < 0) return fd;
-    id->socket = fd;
-    id->local = Address::local_of(fd);
+    // To the kernel rdma_cm's ports are no UDP ports, and librdmacm's rsockets bind an id to the port that a UDP socket
+    // of theirs has. Such an id is refused only if it listens.
+    const bool others = fd == -EADDRINUSE && id->is_for_datagrams();
+    if (fd < 0 && !others) return fd;
+    id->socket = others ? -1 : fd;
+    id->local = others ? address : Address::local_of(fd);
     // The kernel's rdma_cm counts loopback as any address. libfabric offers as sources what names the device, the first
     // of them first, and peers elsewhere could reach none of it. With nothing but loopback, that is the device's.
     id->on_device = !address.is_any() && (!address.is_loopback() || !has_network_address());

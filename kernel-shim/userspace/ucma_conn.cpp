@@ -120,6 +120,11 @@ int UcmaFile::listen(Locked& locked, UcmaRequest& request) {
         error = bind_to(locked, command.id, any.get(), any.size());
         if (error != 0) return error;
     }
+    if (id->state == CmState::kBound && id->is_for_datagrams() && id->socket < 0 && !id->local.empty()) {
+        const int fd = cm_make_socket(locked, *id, id->local, PortMay::kNot);
+        if (fd < 0) return fd;
+        id->socket = fd;
+    }
     if (id->state != CmState::kBound || id->socket < 0) return -EINVAL;
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;

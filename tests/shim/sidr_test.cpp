@@ -374,7 +374,14 @@ TEST(Sidr, TwoIdsShareNoPort) {
     const sockaddr_in at = loopback(pair.port);
     const std::uint32_t second = pair.passive.create_id(2, RDMA_PS_UDP);
     EXPECT_EQ(pair.passive.set_option(second, RDMA_OPTION_ID_REUSEADDR, std::uint32_t{1}), 0);
-    EXPECT_EQ(pair.passive.bind(second, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), EADDRINUSE);
+    EXPECT_EQ(pair.passive.bind(second, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0)
+        << "rsockets bind an id to a port that they have by themselves";
+    rdma_ucm_query_addr_resp where{};
+    EXPECT_EQ(pair.passive.query_addr(second, where), 0);
+    EXPECT_EQ(std::memcmp(&where.src_addr, &at, 4), 0) << "it is where it was told to be";
+    EXPECT_EQ(pair.passive.listen(second), EADDRINUSE);
+    EXPECT_EQ(pair.passive.destroy_id(pair.listener), 0);
+    EXPECT_EQ(pair.passive.listen(second), 0);
 }
 
 TEST(Sidr, AttributesOfAQpOfDatagrams) {
