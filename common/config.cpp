@@ -80,8 +80,8 @@ bool set_fpdu(std::string_view text, Config& config) {
 }
 
 bool set_completion(std::string_view text, Config& config) {
-    static constexpr std::array<Word<CompletionMode>, 2> kWords{
-        {{"auto", CompletionMode::kAuto}, {"sent", CompletionMode::kSent}}};
+    static constexpr std::array<Word<CompletionMode>, 3> kWords{
+        {{"auto", CompletionMode::kAuto}, {"placed", CompletionMode::kPlaced}, {"sent", CompletionMode::kSent}}};
     return set_word(kWords, text, config.completion);
 }
 
@@ -135,7 +135,7 @@ constexpr std::array<Setting, 12> kSettings{{
     {"SWRNIC_DEVICES", "a number from 1 to 16", set_devices},
     {"SWRNIC_CRC", "auto, on or off", set_crc},
     {"SWRNIC_FPDU", "auto, emss or 64k", set_fpdu},
-    {"SWRNIC_COMPLETION", "auto or sent", set_completion},
+    {"SWRNIC_COMPLETION", "auto, placed or sent", set_completion},
     {"SWRNIC_MPA_REV", "1 or 2", set_mpa_rev},
     {"SWRNIC_TIMEOUT", "seconds from 0.1 to 86400", set_timeout},
     {"SWRNIC_RNR_TIMEOUT", "seconds from 0 to 3600", set_rnr_timeout},

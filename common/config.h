@@ -12,7 +12,7 @@ namespace swrnic {
 
 enum class CrcMode : std::uint8_t { kAuto, kOn, kOff };                     // SWRNIC_CRC=auto|on|off
 enum class FpduMode : std::uint8_t { kAuto, kEmss, k64k };                  // SWRNIC_FPDU=auto|emss|64k
-enum class CompletionMode : std::uint8_t { kAuto, kSent };                  // SWRNIC_COMPLETION=auto|sent
+enum class CompletionMode : std::uint8_t { kAuto, kPlaced, kSent };         // SWRNIC_COMPLETION=auto|placed|sent
 enum class Persona : std::uint8_t { kIwarp, kRoce };                        // SWRNIC_PERSONA=iwarp|roce
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };  // SWRNIC_LOG=off|error|warn|info|debug
 

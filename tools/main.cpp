@@ -31,7 +31,8 @@ Settings, by environment or in /etc/swrnic.conf (NAME=value lines; the environme
   SWRNIC_DEVICES=1              devices that programs see, swr0 and on, 1 to 16
   SWRNIC_CRC=auto|on|off        CRC32c on the wire; auto: on unless both ends are the same host; a peer that asks gets it
   SWRNIC_FPDU=auto|emss|64k     size of a frame; auto: the TCP segment's, up to 64 KiB on one host
-  SWRNIC_COMPLETION=auto|sent   when Sends and Writes without rdma_cm are complete; auto: when the peer has placed them
+  SWRNIC_COMPLETION=auto|placed|sent  when Sends and Writes are complete; auto: when the peer has placed them, but with
+                                rdma_cm in the persona iwarp when they are sent
   SWRNIC_MPA_REV=1|2            revision of the startup frames (2: RFC 6581)
   SWRNIC_TIMEOUT=10             seconds until a peer that vanished is given up, 0.1 to 86400
   SWRNIC_RNR_TIMEOUT=1          seconds that an empty receive queue may stay empty, 0 to 3600

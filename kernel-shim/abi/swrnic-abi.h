@@ -19,10 +19,11 @@
 /*
  * The versions that this end speaks. (Tests build ends that speak others.)
  * 3: swrnic_create_qp_req.rfc7306, and with it SWRNIC_CONN_RFC7306.
+ * 4: swrnic_create_qp_req.own_reads, swrnic_connected.rnr_retry.
  */
 #ifndef SWRNIC_ABI_NEWEST
 #define SWRNIC_ABI_OLDEST 2
-#define SWRNIC_ABI_NEWEST 3
+#define SWRNIC_ABI_NEWEST 4
 #endif
 
 static inline int swrnic_abi_speaks(__u32 version)
@@ -95,7 +96,8 @@ struct swrnic_create_qp_req {
 	__u8 mpa_rev;	  /* 1 or 2: the revision of our Request; a Responder answers in the Request's revision */
 	__u8 rfc7306;	  /* since version 3; not 0: the provider takes it, so SWRNIC_CONN_RFC7306 may be agreed on */
 	__u32 timeout_ms; /* TCP connect plus MPA startup of an active connection; 0: the shim's default */
-	__u32 reserved[2];
+	__u8 own_reads; /* since version 4: so many Reads are outstanding beside the program's, both ways: asked for, and granted */
+	__u8 reserved[7];
 };
 
 /*
@@ -167,7 +169,8 @@ struct swrnic_connected {
 	__u16 ord;	/* outbound Reads that we may have outstanding */
 	__u8 rtr;	/* Initiator: the one kind to send; Responder: the kinds agreed on; 0 without P2P */
 	__u8 terminate; /* not 0: send Terminate 2/0/this as the first FPDU and close (MPA-41, 50, 52) */
-	__u16 reserved;
+	__u8 rnr_retry; /* since version 4; not 0: one more than how often the peer's Send may find no receive; 8: for ever */
+	__u8 reserved;
 	struct swrnic_address local, peer;
 };
 

@@ -196,7 +196,7 @@ static void retire(struct swr_qp *qp)
 static bool startup_valid(const struct swrnic_create_qp_req *req)
 {
 	return req->crc_mode <= SWRNIC_CRC_OFF && req->fpdu_mode <= SWRNIC_FPDU_64K && req->mpa_rev >= 1 &&
-	       req->mpa_rev <= SWRNIC_MPA_MAX_REV && req->rfc7306 <= 1 && !req->reserved[0] && !req->reserved[1];
+	       req->mpa_rev <= SWRNIC_MPA_MAX_REV && req->rfc7306 <= 1 && !memchr_inv(req->reserved, 0, sizeof(req->reserved));
 }
 
 static bool capacity_valid(const struct ib_qp_cap *cap)

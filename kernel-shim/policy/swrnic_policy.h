@@ -75,8 +75,8 @@ static inline struct swrnic_mpa_params swrnic_terms(const struct swrnic_create_q
 	terms.rfc7306 = wish->rfc7306;
 	terms.p2p = terms.rev >= 2;
 	terms.rtr_kinds = SWRNIC_MPA_RTR_ALL;
-	terms.ird = swrnic_depth(ird);
-	terms.ord = swrnic_depth(ord);
+	terms.ird = swrnic_depth(ird + wish->own_reads);
+	terms.ord = swrnic_depth(ord + wish->own_reads);
 	terms.max_ird = SWR_MAX_READS;
 	return terms;
 }

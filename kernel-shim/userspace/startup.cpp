@@ -259,6 +259,7 @@ int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner,
     pending.local = ends.local;
     pending.peer = ends.peer;
     pending.timeout_ms = swrnic_startup_ms(&qp.startup);
+    pending.rnr_retry = terms.rnr_retry;
     if (const int error = begin_to_connect(pending); error != 0) {
         remove(pending.key, true);
         owner->failed(locked, error, {});  // as an event, like every outcome of a connect
@@ -302,6 +303,7 @@ int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms
     if (swrnic_mpa_accept(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) return -EINVAL;
     pending.qpn = qp.qpn;
     pending.timeout_ms = swrnic_startup_ms(&qp.startup);
+    pending.rnr_retry = terms.rnr_retry;
     pending.stage = Stage::kFrames;
     set_deadline(pending, pending.timeout_ms);
     drive(locked, pending.key);

@@ -72,6 +72,7 @@ class Startup {
     struct Terms {  // of connect or accept
         swrnic_mpa_params params;
         PrivateData private_data;
+        std::uint8_t rnr_retry = 0;  // as in swrnic_connected
     };
 
     // Both take the socket, which is bound, and set key. 0 or -errno; then the socket is the caller's still. A connect
@@ -123,6 +124,7 @@ class Startup {
         Clock::time_point since = Clock::now();
         Clock::time_point deadline = Clock::time_point::max();
         std::uint32_t timeout_ms = 0;
+        std::uint8_t rnr_retry = 0;
         swrnic_mpa_params terms{};               // an Initiator's, for a second try
         std::vector<std::uint8_t> private_data;  // the same
         bool retried = false;

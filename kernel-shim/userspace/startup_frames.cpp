@@ -263,6 +263,7 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     if (pending.same_host) connected.flags |= SWRNIC_CONN_SAME_HOST;
     connected.local = pending.local.for_abi();
     connected.peer = pending.peer.for_abi();
+    connected.rnr_retry = pending.rnr_retry;
     // The socket changes hands; the entry stays to see that QP_READY comes, within the time that startup has.
     unwatch(pending);
     pending.fd = -1;

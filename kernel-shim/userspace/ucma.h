@@ -72,6 +72,8 @@ class CmId : public StartupOwner, public StartupListener {
     int backlog = 0;            // a listener's: CONNECT_REQUESTs that may still be queued
     std::uint32_t qpn = 0;      // 0: none
     std::uint32_t events_reported = 0;
+    rdma_ucm_conn_param asked{};    // by CONNECT or ACCEPT
+    unsigned refusals = 0;          // of a connect, by a host where nobody listens
     rdma_ucm_conn_param outcome{};  // what ESTABLISHED will show
     // In the UDP port space, which of them by the state (ucma_datagrams.h).
     std::shared_ptr<SidrAsker> asker;
@@ -83,10 +85,14 @@ class CmId : public StartupOwner, public StartupListener {
     void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) override;
     void failed(Locked& locked, int error, PrivateData said) override;
     std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) override;
+    void try_again(Locked& locked) override;
 
     bool is_for_connections() const { return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB; }
     bool is_for_datagrams() const { return port_space == RDMA_PS_UDP; }
     void close_socket();
+
+  private:
+    bool calls_again(Locked& locked);
 };
 
 struct CmEvent {

@@ -2,6 +2,7 @@
 // Connections: connect, listen, accept, reject, disconnect, and what the stream's life means to the id.
 #include <algorithm>
 
+#include "device.h"
 #include "device_limits.h"
 #include "event_file.h"
 #include "log.h"
@@ -42,8 +43,11 @@ void detach(Locked& locked, CmId& id) {
 }
 
 Startup::Terms terms_of(const Qp& qp, const rdma_ucm_conn_param& conn, bool same_host) {
+    // iw_cm looks at no rnr_retry_count, and programs that are written for RNICs leave 0 there.
+    const auto retries = static_cast<std::uint8_t>(std::min<int>(conn.rnr_retry_count, 7) + 1);
     return {swrnic_terms(&qp.startup, conn.responder_resources, conn.initiator_depth, same_host ? 1 : 0),
-            {conn.private_data, conn.private_data_len}};
+            {conn.private_data, conn.private_data_len},
+            persona() == Persona::kRoce ? retries : std::uint8_t{0}};
 }
 
 rdma_ucm_conn_param param_of(PrivateData said) {
@@ -92,6 +96,7 @@ int UcmaFile::connect(Locked& locked, UcmaRequest& request) {
     if (id->socket < 0) id->socket = cm_make_socket(locked, *id, {}, PortMay::kNot);
     if (id->socket < 0) return id->socket;
     id->state = CmState::kConnecting;
+    id->asked = command.conn_param;
     attach(*id, *qp);
     // The source was found when the address was resolved, so both ends are known before TCP connects.
     error = startup->connect(locked, id, id->socket, {id->local, id->peer}, *qp,
@@ -155,6 +160,7 @@ int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
     if (qp == nullptr || startup == nullptr) return -EINVAL;
     id->uid = command.uid;
     id->state = CmState::kAccepting;
+    id->asked = command.conn_param;
     attach(*id, *qp);
     error =
         startup->accept(locked, id->startup, *qp, terms_of(*qp, command.conn_param, startup->same_host(id->startup)));
@@ -242,8 +248,9 @@ void CmId::full_operation(Locked& locked, const swrnic_connected& agreed, Privat
     if (terminated) return;
     outcome = agreed.role == SWRNIC_ROLE_INITIATOR ? param_of(said) : rdma_ucm_conn_param{};
     outcome.valid = 1;
-    outcome.responder_resources = swrnic_shown_depth(agreed.ird);
-    outcome.initiator_depth = swrnic_shown_depth(agreed.ord);
+    // Not what the provider has for itself (swrnic_create_qp_req.own_reads).
+    outcome.responder_resources = std::min(swrnic_shown_depth(agreed.ird), asked.responder_resources);
+    outcome.initiator_depth = std::min(swrnic_shown_depth(agreed.ord), asked.initiator_depth);
     outcome.qp_num = qpn;
 }
 
@@ -252,8 +259,34 @@ void CmId::failed(Locked& locked, int error, PrivateData said) {
         startup = 0;  // nothing may be told before ACCEPT, which then fails with ECONNRESET
         return;
     }
+    if (error == -ECONNREFUSED && said.data() == nullptr && calls_again(locked)) return;
     const rdma_ucm_conn_param conn = param_of(said);
     connect_failed(locked, *this, error, said.data() != nullptr ? &conn : nullptr);
+}
+
+// An adapter's acknowledgement reaches a server before its client can do anything else, and perftest's listens anew
+// when its last message is acknowledged. Here the client may be first, so it comes again for a quarter of a second.
+bool CmId::calls_again(Locked& locked) {
+    constexpr unsigned kMost = 7;
+    if (persona() != Persona::kRoce || state != CmState::kConnecting || refusals == kMost) return false;
+    startup = locked->startup->call_later(locked, locked->cm_ids.at(handle), 2u << refusals++);
+    return true;
+}
+
+void CmId::try_again(Locked& locked) {
+    startup = 0;
+    const auto qp = locked->qps.find(qpn);
+    if (qp == locked->qps.end()) return connect_failed(locked, *this, -ECONNABORTED);
+    Address source = local;
+    source.set_port(0);
+    const int fd = new_socket(locked, source);
+    if (fd < 0) return connect_failed(locked, *this, fd);
+    local = Address::local_of(fd);
+    const int error = locked->startup->connect(locked, locked->cm_ids.at(handle), fd, {local, peer}, *qp->second,
+                                               terms_of(*qp->second, asked, on_same_host(local, peer)), startup);
+    if (error == 0) return;
+    sys::close(fd);
+    connect_failed(locked, *this, error);
 }
 
 // ---- outcomes ----

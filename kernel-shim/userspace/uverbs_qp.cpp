@@ -32,7 +32,8 @@ std::uint32_t new_qpn(Locked& locked) {
 
 bool valid(const swrnic_create_qp_req& startup) {
     return startup.crc_mode <= SWRNIC_CRC_OFF && startup.fpdu_mode <= SWRNIC_FPDU_64K && startup.mpa_rev >= 1 &&
-           startup.mpa_rev <= 2 && startup.rfc7306 <= 1 && startup.reserved[0] == 0 && startup.reserved[1] == 0;
+           startup.mpa_rev <= 2 && startup.rfc7306 <= 1 &&
+           std::all_of(std::begin(startup.reserved), std::end(startup.reserved), [](auto octet) { return octet == 0; });
 }
 
 }  // namespace

@@ -184,7 +184,8 @@ void Engine::Impl::finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending e
         RxGuard rx(qp.rx_lock());
         TxGuard tx(qp.tx_lock());
         if (!qp.connected()) return;
-        if (reason == CloseReason::kGraceful && !qp.fin_sent.exchange(true)) qp.transport(tx)->finish_sending();
+        const bool says_fin = reason == CloseReason::kGraceful || ending == Ending::kDrain;
+        if (says_fin && !qp.fin_sent.exchange(true)) qp.transport(tx)->finish_sending();
         transport = qp.end(rx, tx, pass, reason);
     }
     put_away(qp, std::move(transport), ending);
@@ -207,6 +208,9 @@ void Engine::Impl::start_disconnect(DrivenQp& qp, Pass& pass) {
     if (qp.state() != QpState::kRts || !qp.apply(QpEvent::kDisconnect)) return;
     qp.must_end_by = ticks(Clock::now() + options.user_timeout);
     arm_timer(qp, qp.must_end_by);
+    // A question of the peer's may stand behind the message at which the program ends: nothing can be answered behind
+    // FIN.
+    drive_rx(qp, pass);
     drive_tx(qp, pass, Tx::Tail::kSend);
 }
 
@@ -218,8 +222,8 @@ void Engine::Impl::flush(DrivenQp& qp, Pass& pass) {
 
 // How long a Send may find no receive; none: for ever.
 std::optional<std::int64_t> Engine::Impl::rnr_patience(const DrivenQp& qp) const {
-    if (!qp.is_wired()) return Clock::duration(options.rnr_timeout).count();
-    const std::uint8_t retries = qp.rx().peer_rnr_retry();
+    const int retries = qp.is_wired() ? qp.rx().peer_rnr_retry() : qp.rnr_retry.load(std::memory_order_relaxed);
+    if (retries < 0) return Clock::duration(options.rnr_timeout).count();
     if (retries == rnr_notice::kForEver) return std::nullopt;
     return retries * qp.rnr_timer;
 }

@@ -46,9 +46,11 @@ struct DrivenQp final : Qp {
     // A wired QP's request waits for its peer no longer than that, a span of the ticks; 0: for ever.
     std::atomic<std::int64_t> patience{0};
     std::atomic<std::int64_t> peer_must_come_by{0};
-    // And a Send of its peer no longer for a receive than the peer's retries, each of that time, a span of the ticks.
-    std::atomic<std::int64_t> rnr_timer{0};
-    std::int64_t timer_at = 0;  // when its one timer fires; 0: none; under the engine's timer lock
+    // A Send of its peer waits for a receive no longer than so many times that, a span of the ticks. A wired peer tells
+    // its retries, rdma_cm's program its own (Connection); the timer is InfiniBand's default.
+    std::atomic<std::int64_t> rnr_timer{Clock::duration(std::chrono::microseconds(655'360)).count()};
+    std::atomic<std::int8_t> rnr_retry{-1};  // not wired; -1: EngineOptions::rnr_timeout
+    std::int64_t timer_at = 0;               // when its one timer fires; 0: none; under the engine's timer lock
 
     alignas(kCacheLine) std::atomic<unsigned> ready{0};  // Reasons; not 0: stands in ReadyQueue, or will in a moment
     // Its place there, under the queue's lock.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "engine/core/datagram.h"
@@ -69,6 +70,9 @@ struct Connection : StreamParameters {
     std::uint8_t mpa_rev = 2;  // for the trace
     bool same_host = false;    // no network lies between the ends
     bool nodelay = false;      // the socket has TCP_NODELAY
+    // How often the peer's Send may find no receive, each time for the QP's RNR timer; 7: for ever. None:
+    // EngineOptions::rnr_timeout.
+    std::optional<std::uint8_t> rnr_retry;
 };
 
 struct QpAttributes {

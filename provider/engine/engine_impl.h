@@ -112,6 +112,7 @@ class Engine::Impl {
     void wake_waiters(Srq& srq);
     void drive_from_poll();
     void notify_requested();
+    void run_what_polls_left();
     void ask_for_room(DrivenQp& qp);
     void schedule(DrivenQp& qp, Reason reason);  // some driver must look at it, soon
     void arm_timer(DrivenQp& qp, std::int64_t when);

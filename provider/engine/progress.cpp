@@ -163,13 +163,16 @@ void Engine::Impl::poll(std::uint64_t polls) {
 
 void Engine::Impl::notify_requested() {
     arm_epoch_.fetch_add(1);
-    if (!ready_.empty()) {
-        Pass pass = passes.begin();
-        run_ready(pass, Tx::Tail::kSend);
-        deliver(pass);
-    }
+    run_what_polls_left();
     // The caller is about to sleep: a thread that yields to pollers must take over at once.
     if (yields_.exchange(false)) sys::signal_event(kick_.get());
+}
+
+void Engine::Impl::run_what_polls_left() {
+    if (ready_.empty()) return;
+    Pass pass = passes.begin();
+    run_ready(pass, Tx::Tail::kSend);
+    deliver(pass);
 }
 
 void Engine::Impl::schedule(DrivenQp& qp, Reason reason) {

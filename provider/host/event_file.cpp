@@ -60,6 +60,7 @@ engine::Connection to_connection(const swrnic_connected& from) {
     to.mpa_rev = from.mpa_rev;
     to.ird = from.ird;
     to.ord = from.ord;
+    if (from.rnr_retry != 0) to.rnr_retry = static_cast<std::uint8_t>(from.rnr_retry - 1);
     return to;
 }
 

@@ -60,7 +60,17 @@ int check_init_attr(const ibv_context& context, const ibv_qp_init_attr& attr) {
     return attr.srq && attr.srq->context != &context ? EINVAL : 0;
 }
 
-int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv_qp* qp) {
+// The device is shown as an adapter of InfiniBand, by SWRNIC_PERSONA.
+bool shows_adapter(const ibv_pd& pd) {
+    return pd.context->device->transport_type == IBV_TRANSPORT_IB;
+}
+
+// Of a QP that rdma_cm connects. An RNIC's requests are complete when they are sent, an adapter's when they are placed.
+bool completes_when_placed(const ibv_pd& pd, CompletionMode mode) {
+    return mode == CompletionMode::kPlaced || (mode == CompletionMode::kAuto && shows_adapter(pd));
+}
+
+int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, bool confirms, ibv_qp* qp) {
     const Config& config = state.config();
     swrnic_create_qp_req driver{};
     driver.crc_mode = static_cast<std::uint8_t>(config.crc);
@@ -68,6 +78,7 @@ int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, ibv
     driver.mpa_rev = config.mpa_rev;
     driver.rfc7306 = state.abi_version() >= 3 ? 1 : 0;
     driver.timeout_ms = static_cast<std::uint32_t>(config.timeout.count());
+    driver.own_reads = confirms && state.abi_version() >= 4 ? 1 : 0;
     Request<ib_uverbs_create_qp, swrnic_create_qp_req> request(driver);
     Response<ib_uverbs_create_qp_resp> response;
     return ibv_cmd_create_qp(pd, qp, &attr, request.data(), request.size(), response.core(), response.size());
@@ -85,9 +96,10 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     ibv_qp_init_attr granted = attr;
     granted.cap = qp.cap;
     const bool is_ud = attr.qp_type == IBV_QPT_UD;
+    const bool confirms = attr.qp_type == IBV_QPT_RC && completes_when_placed(*pd, state.config().completion);
     // The socket of a UD QP comes behind the command, and is to find the QP.
     auto held = is_ud ? state.hold_control() : std::unique_lock<std::mutex>();
-    error = tell_shim(pd, state, granted, &qp.base.qp);
+    error = tell_shim(pd, state, granted, confirms, &qp.base.qp);
     if (error) return error;
     if (state.statistics().has_qp(qp.base.qp.qp_num)) return EADDRINUSE;
     qp.sq_sig_all = attr.sq_sig_all != 0;
@@ -104,7 +116,9 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
                               .sq_sig_all = qp.sq_sig_all,
                               .srq = attr.srq ? to_srq(attr.srq).impl : nullptr,
                               .counters = state.statistics().add_qp(qp.base.qp.qp_num),
-                              .unreliable = attr.qp_type == IBV_QPT_UC};
+                              .unreliable = attr.qp_type == IBV_QPT_UC,
+                              .confirms = confirms,
+                              .infiniband = shows_adapter(*pd)};
     if (is_ud) {
         qp.datagrams = qp.engine->create_datagram_qp(init);
         held.unlock();
@@ -181,9 +195,12 @@ constexpr std::array<std::uint32_t, 32> kRnrTimer{65536, 1,    2,    3,    4,   
                                                   48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                                   2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-void note_rnr(Qp& qp, const ibv_qp_attr& attr, int mask) {
+void note_rnr_timer(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (mask & IBV_QP_MIN_RNR_TIMER)
         qp.engine->set_rnr_timer(*qp.impl, std::chrono::microseconds(10) * kRnrTimer[attr.min_rnr_timer & 31]);
+}
+
+void note_rnr_retry(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (mask & IBV_QP_RNR_RETRY) qp.engine->set_rnr_retry(*qp.impl, attr.rnr_retry & 7);
 }
 
@@ -199,10 +216,10 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
     if (const int error = tell_shim(qp, attr, mask)) return error;
     qp.wiring = {};
     note_wiring(qp.wiring, attr, mask);
-    note_rnr(qp, attr, mask);
+    note_rnr_retry(qp, attr, mask);
     qp.engine->set_access(*qp.impl, qp.access);
     const bool is_uc = qp.base.qp.qp_type == IBV_QPT_UC;
-    const bool asks = to_state(qp.base.qp.context).config().completion == CompletionMode::kAuto;
+    const bool asks = to_state(qp.base.qp.context).config().completion != CompletionMode::kSent;
     qp.engine->wire(*qp.impl, asks && !is_uc);
     if (is_uc) qp.engine->set_retries(*qp.impl, kUnreliablePatience, false);
     return qp.engine->modify_state(*qp.impl, engine::QpState::kRtr) ? 0 : EINVAL;
@@ -212,7 +229,7 @@ int wire(Qp& qp, ibv_qp_attr& attr, int mask) {
 int change_wired(Qp& qp, ibv_qp_attr& attr, int mask) {
     const auto held = to_state(qp.base.qp.context).hold_control();
     note_wiring(qp.wiring, attr, mask);
-    note_rnr(qp, attr, mask);
+    note_rnr_retry(qp, attr, mask);
     const bool is_uc = qp.base.qp.qp_type == IBV_QPT_UC;
     if (!is_uc && (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_MAX_QP_RD_ATOMIC)))
         qp.engine->set_retries(*qp.impl, patience_of(qp.wiring), qp.ord != 0);
@@ -249,6 +266,7 @@ int change(Qp& qp, ibv_qp_attr& attr, int mask, bool wired) {
     if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) qp.engine->set_drain_notice(*qp.impl, attr.en_sqd_async_notify != 0);
     if (!wires && !wired && (mask & IBV_QP_STATE) && !changed(qp, static_cast<engine::QpState>(attr.qp_state)))
         return EINVAL;
+    note_rnr_timer(qp, attr, mask);
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC) qp.ord = attr.max_rd_atomic;
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) qp.ird = attr.max_dest_rd_atomic;
     if (mask & IBV_QP_ACCESS_FLAGS) {

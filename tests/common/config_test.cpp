@@ -125,6 +125,9 @@ TEST_F(ConfigTest, ThePersonaIsIwarpUnlessRoceIsWished) {
 TEST_F(ConfigTest, CompletionsOfWiredQpsMayMeanSent) {
     ASSERT_TRUE(load()) << error_;
     EXPECT_EQ(config_.completion, CompletionMode::kAuto);
+    ::setenv("SWRNIC_COMPLETION", "placed", 1);
+    ASSERT_TRUE(load()) << error_;
+    EXPECT_EQ(config_.completion, CompletionMode::kPlaced);
     ::setenv("SWRNIC_COMPLETION", "sent", 1);
     ASSERT_TRUE(load()) << error_;
     EXPECT_EQ(config_.completion, CompletionMode::kSent);

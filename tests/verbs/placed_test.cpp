@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A completion of a wired QP says that the peer has the data. Programs tell their peer so by other ways as soon as they
-// have polled it, and the peer looks at its memory at once.
+// A completion of a wired QP, and of others where it is asked for, says that the peer has the data. Programs tell their
+// peer so by other ways as soon as they have polled it, and the peer looks at its memory at once.
+#include <rdma/rdma_verbs.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -254,6 +255,200 @@ TEST_P(ToldByImmediate, TheDataIsPlaced) {
 
 INSTANTIATE_TEST_SUITE_P(Crc, ToldByImmediate, testing::Values("on", "off"),
                          [](const auto& crc) { return std::string(crc.param); });
+
+// ---- QPs of rdma_cm
+
+// What the initiator's process and the target's are told, and how many Reads both ask for.
+struct Terms {
+    const char* name;
+    const char *persona, *completion, *target_completion;
+    std::uint8_t depth;
+    friend std::ostream& operator<<(std::ostream& out, const Terms& terms) { return out << terms.name; }
+};
+
+struct DestroyEndpoint {
+    void operator()(rdma_cm_id* id) const { rdma_destroy_ep(id); }
+};
+using EndpointPtr = std::unique_ptr<rdma_cm_id, DestroyEndpoint>;
+
+// An endpoint of librdmacm's at a port of 127.0.0.1; without a port it listens at any.
+EndpointPtr endpoint(std::uint16_t port) {
+    rdma_addrinfo hints{}, *found = nullptr;
+    hints.ai_port_space = RDMA_PS_TCP;
+    hints.ai_flags = port == 0 ? RAI_PASSIVE : 0;
+    if (rdma_getaddrinfo("127.0.0.1", std::to_string(port).c_str(), &hints, &found) != 0) return nullptr;
+    ibv_qp_init_attr attr{};
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    rdma_cm_id* id = nullptr;
+    const int error = rdma_create_ep(&id, found, nullptr, &attr);
+    rdma_freeaddrinfo(found);
+    return EndpointPtr(error == 0 ? id : nullptr);
+}
+
+int set_terms(const Terms& terms, const char* completion) {
+    return setenv("SWRNIC_PERSONA", terms.persona, 1) | setenv("SWRNIC_COMPLETION", completion, 1);
+}
+
+rdma_conn_param parameters_of(const Terms& terms) {
+    rdma_conn_param wish{};
+    wish.initiator_depth = wish.responder_resources = terms.depth;
+    wish.rnr_retry_count = 7;
+    return wish;
+}
+
+struct CmTarget {
+    std::uint64_t address;
+    std::uint32_t rkey;
+};
+
+enum class Order : std::uint8_t { kReceive, kDisconnectWhenReceived, kSend };
+
+// Does what it is told, one word for one word, until the talk ends.
+int take_orders(Talk& talk, const Shared& memory, const Terms& terms) {
+    if (set_terms(terms, terms.target_completion) != 0) return 1;
+    const EndpointPtr listener = endpoint(0);
+    if (listener == nullptr || rdma_listen(listener.get(), 1) != 0) return 2;
+    if (!talk.tell(ntohs(rdma_get_src_port(listener.get())))) return 3;
+    rdma_cm_id* asked = nullptr;
+    if (rdma_get_request(listener.get(), &asked) != 0) return 4;
+    const EndpointPtr id(asked);
+    const MrPtr region(ibv_reg_mr(id->pd, memory.words, kSize, kAllAccess));
+    rdma_conn_param answer = parameters_of(terms);
+    if (!region || rdma_accept(id.get(), &answer) != 0) return 5;
+    if (!talk.tell(CmTarget{reinterpret_cast<std::uintptr_t>(memory.words), region->rkey})) return 6;
+    for (Order order{}; talk.hear(order);) {
+        ibv_wc wc{};
+        if (order == Order::kSend) {
+            if (rdma_post_send(id.get(), nullptr, memory.words, 64, region.get(), IBV_SEND_SIGNALED) != 0) return 9;
+            if (rdma_get_send_comp(id.get(), &wc) != 1 || !talk.tell(wc.status)) return 10;
+            continue;
+        }
+        if (rdma_post_recv(id.get(), nullptr, memory.words, kSize, region.get()) != 0 || !talk.tell(order)) return 7;
+        if (order != Order::kDisconnectWhenReceived) continue;
+        if (rdma_get_recv_comp(id.get(), &wc) != 1 || rdma_disconnect(id.get()) != 0) return 8;
+    }
+    return 0;
+}
+
+class PlacedOfRdmaCm : public testing::TestWithParam<Terms> {
+  protected:
+    void SetUp() override {
+        ASSERT_EQ(set_terms(GetParam(), GetParam().completion), 0);
+        std::uint16_t port = 0;
+        ASSERT_TRUE(other_.talk.hear(port));
+        id_ = endpoint(port);
+        ASSERT_TRUE(id_);
+        rdma_conn_param wish = parameters_of(GetParam());
+        ASSERT_EQ(rdma_connect(id_.get(), &wish), 0);
+        EXPECT_EQ(id_->event->param.conn.initiator_depth, GetParam().depth) << "as the program has asked";
+        ASSERT_TRUE(other_.talk.hear(target_));
+        region_.reset(ibv_reg_mr(id_->pd, source_.data(), kSize, kAllAccess));
+        ASSERT_TRUE(region_);
+    }
+    void TearDown() override { unsetenv("SWRNIC_PERSONA"); }
+    void write(std::uint32_t value) {
+        source_.fill(value);
+        ASSERT_EQ(rdma_post_write(id_.get(), nullptr, source_.data(), kSize, region_.get(), IBV_SEND_SIGNALED,
+                                  target_.address, target_.rkey),
+                  0);
+    }
+    void send() {
+        ASSERT_EQ(rdma_post_send(id_.get(), nullptr, source_.data(), kSize, region_.get(), IBV_SEND_SIGNALED), 0);
+    }
+    void order(Order order) {
+        Order done{};
+        ASSERT_TRUE(other_.talk.tell(order) && other_.talk.hear(done));
+    }
+    ibv_cq* cq() const { return id_->send_cq; }
+    bool completes(std::chrono::milliseconds within) {
+        ibv_wc wc{};
+        for (const auto end = Clock::now() + within; Clock::now() < end;)
+            if (ibv_poll_cq(cq(), 1, &wc) != 0) return true;
+        return false;
+    }
+
+    Shared memory_;
+    OtherProcess other_{[this](Talk& talk) { return take_orders(talk, memory_, GetParam()); }};
+    CmTarget target_{};
+    Words source_{};
+    EndpointPtr id_;
+    MrPtr region_;
+};
+
+constexpr Terms kOnRequest{"OnRequest", "iwarp", "placed", "auto", 4};
+constexpr Terms kWithoutReads{"WithoutReadsOfTheProgram", "iwarp", "placed", "placed", 0};
+constexpr Terms kRoce{"Roce", "roce", "auto", "auto", 4};
+constexpr Terms kRoceWithoutReads{"RoceWithoutReads", "roce", "auto", "auto", 0};
+const auto name_of_terms = [](const auto& of) { return std::string(of.param.name); };
+
+INSTANTIATE_TEST_SUITE_P(, PlacedOfRdmaCm, testing::Values(kOnRequest, kWithoutReads, kRoce, kRoceWithoutReads),
+                         name_of_terms);
+
+TEST_P(PlacedOfRdmaCm, AStoppedPeerHasNothing) {
+    ASSERT_NO_FATAL_FAILURE(write(6));
+    ASSERT_EQ(next(cq()).status, IBV_WC_SUCCESS);
+    ASSERT_TRUE(memory_.holds(6, kSize));
+    ASSERT_NO_FATAL_FAILURE(other_.stop());
+    ASSERT_NO_FATAL_FAILURE(write(7));
+    EXPECT_FALSE(completes(std::chrono::milliseconds(200)));
+    ASSERT_NO_FATAL_FAILURE(other_.go_on());
+    ASSERT_EQ(next(cq()).status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(memory_.holds(7, kSize));
+}
+
+TEST_P(PlacedOfRdmaCm, ASendWaitsForItsReceive) {
+    ASSERT_NO_FATAL_FAILURE(send());
+    EXPECT_FALSE(completes(std::chrono::milliseconds(100)));
+    ASSERT_NO_FATAL_FAILURE(order(Order::kReceive));
+    EXPECT_EQ(next(cq()).status, IBV_WC_SUCCESS);
+}
+
+TEST_P(PlacedOfRdmaCm, AGracefulEndWaitsForTheLastAnswer) {
+    ASSERT_NO_FATAL_FAILURE(order(Order::kReceive));
+    ASSERT_NO_FATAL_FAILURE(other_.stop());
+    ASSERT_NO_FATAL_FAILURE(send());
+    ibv_qp_attr closing{};
+    closing.qp_state = IBV_QPS_SQD;  // how rdma_disconnect() begins on an RNIC; it waits for the peer's end
+    ASSERT_EQ(ibv_modify_qp(id_->qp, &closing, IBV_QP_STATE), 0);
+    ASSERT_NO_FATAL_FAILURE(other_.go_on());
+    EXPECT_EQ(next(cq()).status, IBV_WC_SUCCESS);
+}
+
+TEST_P(PlacedOfRdmaCm, APeerThatEndsAtAMessageHasConfirmedIt) {
+    ASSERT_NO_FATAL_FAILURE(order(Order::kDisconnectWhenReceived));
+    ASSERT_NO_FATAL_FAILURE(send());
+    EXPECT_EQ(next(cq()).status, IBV_WC_SUCCESS);
+}
+
+// Who asks no peer.
+using SentOfRdmaCm = PlacedOfRdmaCm;
+INSTANTIATE_TEST_SUITE_P(, SentOfRdmaCm,
+                         testing::Values(Terms{"ByDefault", "iwarp", "auto", "auto", 4},
+                                         Terms{"RoceOnRequest", "roce", "sent", "auto", 4}),
+                         name_of_terms);
+
+TEST_P(SentOfRdmaCm, CompletesThoughThePeerIsStopped) {
+    ASSERT_NO_FATAL_FAILURE(other_.stop());
+    ASSERT_NO_FATAL_FAILURE(write(7));
+    EXPECT_TRUE(completes(std::chrono::seconds(5)));
+    EXPECT_FALSE(memory_.holds(7, kSize));
+    ASSERT_NO_FATAL_FAILURE(other_.go_on());
+}
+
+// A Responder whose peer grants no Read has nothing to ask it with. (An Initiator's grants one for its RTR, at least.)
+using ResponderOfRdmaCm = PlacedOfRdmaCm;
+INSTANTIATE_TEST_SUITE_P(, ResponderOfRdmaCm,
+                         testing::Values(Terms{"WithAGrant", "iwarp", "auto", "placed", 4},
+                                         Terms{"WithoutAGrant", "iwarp", "auto", "placed", 0}),
+                         name_of_terms);
+
+TEST_P(ResponderOfRdmaCm, AsksIfItMay) {
+    ibv_wc_status status{};
+    ASSERT_TRUE(other_.talk.tell(Order::kSend) && other_.talk.hear(status));
+    const bool sent = GetParam().depth == 0;
+    EXPECT_EQ(status == IBV_WC_SUCCESS, sent) << "no receive is posted: " << ibv_wc_status_str(status);
+}
 
 }  // namespace
 }  // namespace swrnic::test

@@ -10,7 +10,8 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
     : init_(init),
       own_counters_(init.counters == nullptr ? std::make_unique<Counters>() : nullptr),
       counters_(init.counters == nullptr ? *own_counters_ : *init.counters),
-      status_(counters_),
+      confirms_(init.confirms),
+      status_(counters_, init.infiniband),
       sq_(init, reads_, status_),
       receive_completions_(*init.recv_cq),
       tx_(init.pd, init.qpn, memory, random, counters_, status_, stream_, sq_, reads_, receive_completions_),
@@ -81,7 +82,7 @@ bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameter
     const std::uint8_t rtr_due = parameters.initiator && parameters.terminate == 0 ? parameters.rtr : 0;
     rx_.start(parameters.crc, parameters.markers_rx, parameters.short_first,
               !parameters.initiator && parameters.p2p && (parameters.rtr & rtr::kSend) != 0, bypass);
-    sq_.confirm(wired && confirms_);
+    sq_.confirm(confirms_ && parameters.ord != 0);
     tx_.start(parameters.crc, parameters.markers_tx, parameters.large_fpdu, parameters.short_first, rtr_due, bypass);
     stream_.fenced = !parameters.initiator;
     if (!wired) {  // a wired QP's requests have their MSNs since they were posted
@@ -222,6 +223,7 @@ void Qp::reset(const RxGuard&, const TxGuard& tx) {
     status_.reset();
     negotiated_ = false;
     may_read_ = false;
+    confirms_ = init_.confirms;
     stream_.fenced = false;
     drain_notice_ = false;
 }

@@ -49,7 +49,7 @@ class Qp {
     // The first fault wins and moves RTS or SQD to SQE. False: not the first.
     bool raise(const Fault& fault) { return status_.raise(fault); }
     bool has_fault() const { return status_.has_fault(); }
-    // confirms: its requests are complete when the peer has placed them (SendQueue::confirm).
+    // confirms: as in QpInit, until RESET.
     void wire(bool confirms) {
         confirms_.store(confirms, std::memory_order_relaxed);
         status_.wire();
@@ -133,7 +133,7 @@ class Qp {
     std::atomic<bool> connected_{false};
     std::atomic<bool> negotiated_{false};
     std::atomic<bool> may_read_{false};
-    std::atomic<bool> confirms_{false};  // of a wired QP
+    std::atomic<bool> confirms_;
     std::atomic<bool> drain_notice_{false};
     QpStatus status_;
     Stream stream_;

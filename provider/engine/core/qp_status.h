@@ -16,7 +16,7 @@ namespace swrnic::engine {
 
 class QpStatus {
   public:
-    explicit QpStatus(Counters& counters) : counters_(counters) {}
+    QpStatus(Counters& counters, bool infiniband) : counters_(counters), infiniband_(infiniband) {}
 
     QpState state() const { return state_.load(std::memory_order_acquire); }
     // False: refused.
@@ -29,6 +29,8 @@ class QpStatus {
     // stream or not, has one at most between two RESETs, and hears of its end by its requests alone. INIT; until RESET.
     void wire() { wired_.store(true, std::memory_order_release); }
     bool is_wired() const { return wired_.load(std::memory_order_acquire); }
+    // What fails is told in InfiniBand's words: of a wired QP, and where QpInit says so.
+    bool is_infiniband() const { return infiniband_ || is_wired(); }
 
     // The first fault wins and moves RTS or SQD to SQE. False: not the first.
     bool raise(const Fault& fault);
@@ -52,6 +54,7 @@ class QpStatus {
 
   private:
     Counters& counters_;
+    const bool infiniband_;
     std::atomic<QpState> state_{QpState::kReset};
     std::atomic<std::uint32_t> access_{0};
     std::atomic<bool> wired_{false};

@@ -30,8 +30,8 @@ constexpr WcStatus request_status(wire::TerminateCode code, bool tagged) {
     return code == wire::fault::kNoBuffer ? WcStatus::kRemOpErr : WcStatus::kWrFlushErr;
 }
 
-// Of a wired QP's request, in InfiniBand's words.
-constexpr WcStatus wired_status(wire::TerminateCode code) {
+// The same in InfiniBand's words.
+constexpr WcStatus infiniband_status(wire::TerminateCode code) {
     if (code.layer != 2 && code.type == 1) return WcStatus::kRemAccessErr;
     if (code == wire::fault::kNoBuffer) return WcStatus::kRnrRetryExcErr;
     if (code == wire::fault::kMessageTooLong || (code.layer == 0 && code.type == 2)) return WcStatus::kRemInvReqErr;
@@ -65,7 +65,7 @@ Fault RxSegment::terminate_meaning(Header header) {
     if (!terminate.ok()) return fault;
     fault.code = terminate.code;
     if (!terminate.ddp_header.empty()) find_quoted(fault, terminate.ddp_header);
-    if (status_.is_wired()) say_as_infiniband(fault);
+    if (status_.is_infiniband()) say_as_infiniband(fault);
     return fault;
 }
 
@@ -73,8 +73,8 @@ void RxSegment::find_quoted(Fault& fault, Header ddp_header) {
     const bool tagged = ddp_header.size() == wire::kTaggedHeaderLen;
     const auto quoted = tagged ? wire::UntaggedHeader{} : wire::UntaggedHeader::parse(ddp_header.data());
     if (tagged || quoted.qn != wire::kReadRequestQueue) {
-        const bool wired = status_.is_wired();
-        fault.send_status = wired ? wired_status(*fault.code) : request_status(*fault.code, tagged);
+        fault.send_status =
+            status_.is_infiniband() ? infiniband_status(*fault.code) : request_status(*fault.code, tagged);
         if (fault.send_status != WcStatus::kWrFlushErr) fault.send_index = sq_.find_begun(ddp_header);
         return;
     }
@@ -92,7 +92,7 @@ void RxSegment::find_quoted(Fault& fault, Header ddp_header) {
 void RxSegment::say_as_infiniband(Fault& fault) {
     fault.event.reset();
     if (fault.send_index) return;
-    fault.send_status = wired_status(*fault.code);
+    fault.send_status = infiniband_status(*fault.code);
     fault.send_index = sq_.find_unplaced(can_be_meant(*fault.code));
 }
 

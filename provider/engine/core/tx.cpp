@@ -73,7 +73,8 @@ bool Tx::owes_responses_alone() const {
 }
 
 bool Tx::is_done(const TxGuard&) const {
-    return partial_sent_ == 0 && cursor_.rtr == 0 && cursor_.request == sq_.tail() && reads_.irq.empty();
+    const bool confirmed = !confirms_ || sq_.is_empty();  // behind FIN no question is answered
+    return partial_sent_ == 0 && cursor_.rtr == 0 && cursor_.request == sq_.tail() && reads_.irq.empty() && confirmed;
 }
 
 // Reads before it are not complete (VERBS-5).

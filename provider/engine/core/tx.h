@@ -77,7 +77,7 @@ class Tx {
     Status step(const TxGuard& guard, Pass& pass, Tail tail);
     // Whether a step might find something to do. Any thread.
     bool has_work() const;
-    // Every request is with the transport and every inbound Read is answered.
+    // Every request is with the transport, and confirmed where it is to be, and every inbound Read is answered.
     bool is_done(const TxGuard& guard) const;
     // Responses are due, and nothing else. Any thread; a moment later it may be otherwise.
     bool owes_responses_alone() const;

@@ -210,6 +210,9 @@ struct QpInit {
     Srq* srq = nullptr;            // borrowed; outlives the QP; null: the QP's own receive queue
     Counters* counters = nullptr;  // borrowed; outlives the QP, at most one QP's; null: the QP's own
     bool unreliable = false;       // IBV_QPT_UC: what cannot be delivered is lost, and nobody hears of it
+    // Its Sends and Writes are complete when the peer has placed them, if the peer grants a Read, by which it is asked.
+    bool confirms = false;
+    bool infiniband = false;  // its errors and its end are told as an adapter of InfiniBand would, as of a wired QP
 };
 
 // What MPA startup agreed on (RFC 6581 names).
