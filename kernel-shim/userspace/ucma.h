@@ -78,7 +78,7 @@ class CmId : public StartupOwner, public StartupListener {
     // In the UDP port space, which of them by the state (ucma_datagrams.h).
     std::shared_ptr<SidrAsker> asker;
     std::shared_ptr<SidrListener> sidr_listener;
-    std::shared_ptr<SidrAsked> asked;
+    std::shared_ptr<SidrAsked> sidr_asked;
 
     void connected_from(const Address& from) override { local = from; }
     int new_socket(Locked& locked, const Address& from) override;

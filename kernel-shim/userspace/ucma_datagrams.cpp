@@ -276,7 +276,7 @@ void SidrListener::request(Locked& locked, const std::shared_ptr<CmId>& id, cons
     child->local = asked->local;
     child->peer = asked->peer;
     child->on_device = true;
-    child->asked = asked;
+    child->sidr_asked = asked;
     asked_.emplace(asked->caller(), asked);
     rdma_ucm_ud_param ud{};
     put_private(ud, said);
@@ -313,7 +313,7 @@ int cm_ask(Locked& locked, const std::shared_ptr<CmId>& id, const rdma_ucm_conn_
 int cm_answer(CmId& id, const rdma_ucm_conn_param& conn) {
     if (conn.private_data_len > kSidrAnswerPrivate || conn.qp_num > kMaxQpn) return -EINVAL;
     id.state = CmState::kEstablished;
-    id.asked->answer(
+    id.sidr_asked->answer(
         {0, SidrStatus::kAccepted, conn.qp_num, conn.qkey != 0 ? conn.qkey : kUdpQKey, private_data_of(conn)});
     return 0;
 }
@@ -321,16 +321,16 @@ int cm_answer(CmId& id, const rdma_ucm_conn_param& conn) {
 int cm_refuse(CmId& id, PrivateData said) {
     if (said.size() > kSidrAnswerPrivate) return -EINVAL;
     id.state = CmState::kOver;
-    id.asked->answer({0, SidrStatus::kRejected, 0, 0, said});
+    id.sidr_asked->answer({0, SidrStatus::kRejected, 0, 0, said});
     return 0;
 }
 
 void cm_stop_datagrams(Locked& locked, CmId& id) {
     if (id.asker != nullptr) id.asker->stop(locked);
     if (id.sidr_listener != nullptr) id.sidr_listener->stop(locked);
-    if (id.asked != nullptr) {
+    if (id.sidr_asked != nullptr) {
         if (id.state == CmState::kRequested) cm_refuse(id, {});  // destroying a request refuses it
-        if (const auto listener = id.asked->listener.lock(); listener != nullptr) listener->forget(*id.asked);
+        if (const auto listener = id.sidr_asked->listener.lock(); listener != nullptr) listener->forget(*id.sidr_asked);
     }
     std::erase_if(locked->cm_groups, [&](const auto& entry) { return entry.second->id == id.handle; });
 }
