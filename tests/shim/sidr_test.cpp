@@ -213,6 +213,20 @@ TEST(Sidr, ALostAnswerIsSentAgain) {
     EXPECT_TRUE(peer.receive(0).empty() && other.receive(0).empty());
 }
 
+TEST(Sidr, ARequestWhoseIdIsGoneIsANewOne) {
+    const Pair pair;
+    const Stranger peer;
+    const Bytes request = message(1, kRequestLen, 78);
+    for (int i = 0; i < 2; ++i) {
+        peer.send(request, pair.port);
+        const auto asked = pair.passive.event();
+        ASSERT_TRUE(asked);
+        EXPECT_EQ(pair.passive.reject(asked->id, ""), 0);
+        EXPECT_EQ(pair.passive.destroy_id(asked->id), 0);
+        EXPECT_FALSE(peer.receive(2000).empty());
+    }
+}
+
 TEST(Sidr, WhatIsNoRequestChangesNothing) {
     const Pair pair;
     const Stranger stranger;
