@@ -48,7 +48,7 @@ class SidrAsker final : public StartupWaiter, public std::enable_shared_from_thi
     std::weak_ptr<CmId> id_;
     std::uint64_t number_ = 0;
     std::array<std::uint8_t, kSidrRequestLen> request_{};
-    Clock::time_point deadline_;
+    Clock::time_point deadline_, refused_from_;     // before the latter a refusal is asked again
     std::uint32_t pause_ms_ = 0;                    // until the request goes out again
     std::uint64_t socket_key_ = 0, timer_key_ = 0;  // of startup
 };

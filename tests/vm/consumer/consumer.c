@@ -80,6 +80,7 @@ struct side {
 	struct part parts[MAX_PARTS];
 	unsigned int nr_parts, outstanding;
 	u8 pattern;
+	bool reached; /* the shared queue's limit */
 	struct completion established, ended;
 	spinlock_t lock; /* of outstanding */
 	wait_queue_head_t idle;
@@ -350,9 +351,13 @@ static void count_event(uint *counter)
 
 static void on_srq_event(struct ib_event *event, void *context)
 {
+	struct side *side = context;
+
 	if (event->event != IB_EVENT_SRQ_LIMIT_REACHED)
 		complain("event %d of the shared queue\n", event->event);
 	count_event(&limits);
+	WRITE_ONCE(side->reached, true);
+	wake_up(&side->idle);
 }
 
 static void on_qp_event(struct ib_event *event, void *context)
@@ -366,6 +371,7 @@ static int make_objects(struct side *side)
 	struct ib_srq_init_attr shared = {
 		.attr = { .max_wr = NR_RECVS, .max_sge = 2, .srq_limit = NR_EARLY },
 		.event_handler = on_srq_event,
+		.srq_context = side,
 	};
 	struct ib_qp_init_attr attr = {
 		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4 },
@@ -536,6 +542,9 @@ static void use(struct side *client, struct side *server, unsigned int round)
 		post_rdma(sides[i], sides[!i], IB_WR_RDMA_READ, 24 * PAGE_SIZE + 33);
 		post_sends(sides[i]);
 	}
+	/* On a busy machine the first message may be late: with more receives than the limit it would not reach it any more. */
+	for (i = 0; i < 2 && srq; i++)
+		wait_event_timeout(sides[i]->idle, READ_ONCE(sides[i]->reached), msecs_to_jiffies(hold_ms));
 	if (srq)
 		msleep(50); /* the last messages find no receive, and wait */
 	for (i = 0; i < 2; i++)
