@@ -165,6 +165,24 @@ TEST(Sidr, NobodyListens) {
     EXPECT_EQ(told->status, kNoService);
 }
 
+// perftest's server listens anew when its client may be asking already.
+TEST(Sidr, AListenerMayComeALittleLater) {
+    Stranger gone;
+    const Cm asks, listens;
+    const std::uint32_t asker = asks.create_id(kAskerUid, RDMA_PS_UDP);
+    ASSERT_TRUE(asks.resolve_to_loopback(asker, gone.port));
+    gone.fd.reset();
+    ASSERT_EQ(asks.connect(asker, kQpn), 0);
+    EXPECT_FALSE(asks.event(20)) << "it does not believe the first refusal";
+    const sockaddr_in at = loopback(gone.port);
+    const std::uint32_t listener = listens.create_id(kListenerUid, RDMA_PS_UDP);
+    ASSERT_EQ(listens.bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+    ASSERT_EQ(listens.listen(listener, 8), 0);
+    const auto asked = listens.event();
+    ASSERT_TRUE(asked);
+    EXPECT_EQ(asked->event, kConnectRequest);
+}
+
 TEST(Sidr, ASilentListenerIsGivenUpInTime) {
     const Pair pair;
     const Context context;
