@@ -266,6 +266,8 @@ const char* event_name(CmEventType type) {
             return "ROUTE_RESOLVED";
         case CmEventType::kConnectRequest:
             return "CONNECT_REQUEST";
+        case CmEventType::kConnectResponse:
+            return "CONNECT_RESPONSE";
         case CmEventType::kConnectError:
             return "CONNECT_ERROR";
         case CmEventType::kUnreachable:
@@ -276,6 +278,8 @@ const char* event_name(CmEventType type) {
             return "ESTABLISHED";
         case CmEventType::kDisconnected:
             return "DISCONNECTED";
+        case CmEventType::kTimewaitExit:
+            return "TIMEWAIT_EXIT";
     }
     return "?";
 }
