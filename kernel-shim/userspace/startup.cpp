@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "device_limits.h"
 #include "event_file.h"
@@ -123,6 +124,10 @@ void Startup::expire(Locked& locked) {
             const auto waiter = pending.waiter.lock();
             remove(key, false);
             if (waiter != nullptr) waiter->try_again(locked);
+        } else if (pending.stage == Stage::kControl) {
+            const auto owner = pending.owner.lock();
+            remove(key, true);
+            if (owner != nullptr) owner->peer_has_ended(locked);
         } else if (pending.stage == Stage::kConnecting) {
             const auto owner = pending.owner.lock();
             remove(key, true);
@@ -242,7 +247,7 @@ int Startup::begin_to_connect(Pending& pending) {
     return error == -EAGAIN ? 0 : error;
 }
 
-int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner, int socket, Ends ends, const Qp& qp,
+int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner, int socket, Ends ends, const Qp* qp,
                      const Terms& terms, std::uint64_t& key) {
     Pending& pending = add_pending(locked, socket);
     const auto size = static_cast<std::uint32_t>(terms.private_data.size());
@@ -255,10 +260,10 @@ int Startup::connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner,
     pending.private_data.assign(terms.private_data.begin(), terms.private_data.end());
     pending.initiator = true;
     pending.owner = owner;
-    pending.qpn = qp.qpn;
+    pending.qpn = qp != nullptr ? qp->qpn : 0;
     pending.local = ends.local;
     pending.peer = ends.peer;
-    pending.timeout_ms = swrnic_startup_ms(&qp.startup);
+    pending.timeout_ms = qp != nullptr ? swrnic_startup_ms(&qp->startup) : SWR_STARTUP_TIMEOUT_MS;
     pending.rnr_retry = terms.rnr_retry;
     if (const int error = begin_to_connect(pending); error != 0) {
         remove(pending.key, true);
@@ -290,7 +295,7 @@ int Startup::watch(Locked& locked, std::weak_ptr<StartupWaiter> waiter, int sock
     return 0;
 }
 
-int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms& terms) {
+int Startup::accept(Locked& locked, std::uint64_t key, const Qp* qp, const Terms& terms) {
     const auto it = pending_.find(key);
     if (it == pending_.end()) return -ECONNRESET;
     Pending& pending = it->second;
@@ -301,8 +306,8 @@ int Startup::accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms
     }
     const auto size = static_cast<std::uint32_t>(terms.private_data.size());
     if (swrnic_mpa_accept(&pending.mpa, &terms.params, terms.private_data.data(), size) != 0) return -EINVAL;
-    pending.qpn = qp.qpn;
-    pending.timeout_ms = swrnic_startup_ms(&qp.startup);
+    pending.qpn = qp != nullptr ? qp->qpn : 0;
+    pending.timeout_ms = qp != nullptr ? swrnic_startup_ms(&qp->startup) : SWR_STARTUP_TIMEOUT_MS;
     pending.rnr_retry = terms.rnr_retry;
     pending.stage = Stage::kFrames;
     set_deadline(pending, pending.timeout_ms);
@@ -323,6 +328,27 @@ int Startup::reject(Locked& locked, std::uint64_t key, PrivateData private_data)
     set_deadline(pending, SWR_STARTUP_TIMEOUT_MS);
     drive(locked, pending.key);
     return 0;
+}
+
+// ---- connections without a stream
+
+namespace {
+
+// An FPDU with an empty RDMA Write, as RFC 6581 has it for the Initiator's first (RTR kind C).
+constexpr std::array<std::uint8_t, 20> kReady{0, 14, 0xc1, 0x40, 0, 0, 0, 1};
+
+}  // namespace
+
+void Startup::say_ready(Locked&, std::uint64_t key) {
+    const auto it = pending_.find(key);
+    if (it != pending_.end()) sys::send(it->second.fd, kReady.data(), kReady.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Startup::finish(Locked&, std::uint64_t key) {
+    const auto it = pending_.find(key);
+    if (it == pending_.end()) return;
+    sys::shutdown(it->second.fd, SHUT_WR);
+    set_deadline(it->second, SWR_STARTUP_TIMEOUT_MS);
 }
 
 }  // namespace swrnic::shim

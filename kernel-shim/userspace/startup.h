@@ -45,6 +45,12 @@ class StartupOwner : public StartupWaiter {
     virtual void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) = 0;
     // Startup is over, without a stream. error: negative; -ECONNREFUSED: the peer's Reply said no.
     virtual void failed(Locked& locked, int error, PrivateData said) = 0;
+    // Both ends agree, and no QP was named: the connection stays with startup, for what the two below tell.
+    virtual void agreed(Locked&, PrivateData /*said*/) {}
+    // The peer has called say_ready().
+    virtual void peer_is_ready(Locked&) {}
+    // The peer has closed it, or was given up. So have we now.
+    virtual void peer_has_ended(Locked&) {}
     // request() has named it: it may accept or reject from now on, at once or later.
     virtual void decide(Locked&, std::uint64_t /*key*/) {}
 };
@@ -76,18 +82,24 @@ class Startup {
     };
 
     // Both take the socket, which is bound, and set key. 0 or -errno; then the socket is the caller's still. A connect
-    // that fails is told to its owner, within the call at the earliest.
+    // that fails is told to its owner, within the call at the earliest. Without a QP there is to be no stream:
+    // StartupOwner::agreed().
     int listen(Locked& locked, const std::shared_ptr<StartupListener>& owner, int socket, int backlog,
                std::uint64_t& key);
     struct Ends {
         const Address &local, &peer;
     };
-    int connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner, int socket, Ends ends, const Qp& qp,
+    int connect(Locked& locked, const std::shared_ptr<StartupOwner>& owner, int socket, Ends ends, const Qp* qp,
                 const Terms& terms, std::uint64_t& key);
     // What is decided about a Request. -ECONNRESET: the peer went away meanwhile.
-    int accept(Locked& locked, std::uint64_t key, const Qp& qp, const Terms& terms);
+    int accept(Locked& locked, std::uint64_t key, const Qp* qp, const Terms& terms);
     // The owner hears nothing more.
     int reject(Locked& locked, std::uint64_t key, PrivateData private_data);
+
+    // Of a connection without a stream that both have agreed on: the owner's part of it is done; and its end, which the
+    // peer is to answer.
+    void say_ready(Locked& locked, std::uint64_t key);
+    void finish(Locked& locked, std::uint64_t key);
 
     // Has try_again() called, once, by the thread. The key is for cancel().
     std::uint64_t call_later(Locked& locked, std::weak_ptr<StartupWaiter> waiter, std::uint32_t ms);
@@ -107,7 +119,7 @@ class Startup {
     using Clock = std::chrono::steady_clock;
     using Deadline = std::pair<Clock::time_point, std::uint64_t>;
 
-    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady, kPausing, kWatching };
+    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady, kControl, kPausing, kWatching };
 
     struct Pending {
         std::uint64_t key = 0;
@@ -118,7 +130,7 @@ class Startup {
         std::uint64_t listener = 0;           // while its Request is not complete
         std::weak_ptr<StartupOwner> owner;    // from the Request on, or from connect()
         std::weak_ptr<StartupWaiter> waiter;  // of kPausing and kWatching
-        std::uint32_t qpn = 0;
+        std::uint32_t qpn = 0;                // 0: no stream
         Address local, peer;
         bool same_host = false;
         Clock::time_point since = Clock::now();
@@ -172,6 +184,8 @@ class Startup {
     void on_event(Locked& locked, Pending& pending, swrnic_mpa_event event);
     void on_request(Locked& locked, Pending& pending);
     void on_full_operation(Locked& locked, Pending& pending, bool terminate);
+    void on_agreed(Locked& locked, Pending& pending);
+    void on_control(Locked& locked, Pending& pending);
     void on_rejected(Locked& locked, Pending& pending);
     void on_failed(Locked& locked, Pending& pending);
     bool retry_unenhanced(Locked& locked, StartupOwner& owner, Pending& failed);

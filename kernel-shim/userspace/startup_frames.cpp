@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The sockets of startup: accept, connect, frames in and out, and what becomes of each.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "device_limits.h"
@@ -107,6 +108,9 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
             return;
         case Stage::kWatching:
             if (const auto waiter = pending.waiter.lock(); waiter != nullptr) waiter->readable(locked);
+            return;
+        case Stage::kControl:
+            on_control(locked, pending);
             return;
         case Stage::kDeciding:
         case Stage::kAwaitReady:
@@ -248,7 +252,33 @@ void Startup::on_request(Locked& locked, Pending& pending) {
     owner->decide(locked, pending.key);
 }
 
+// Without a stream: the socket stays here.
+void Startup::on_agreed(Locked& locked, Pending& pending) {
+    const auto owner = pending.owner.lock();
+    if (owner == nullptr) return remove(pending.key, true);
+    pending.stage = Stage::kControl;
+    set_deadline(pending, 0);
+    sys::set_option(pending.fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    watch(pending, EPOLLIN);
+    owner->agreed(locked, private_data_of(pending.mpa));
+}
+
+void Startup::on_control(Locked& locked, Pending& pending) {
+    const auto owner = pending.owner.lock();
+    std::array<std::uint8_t, 64> said;
+    const long got = sys::recv(pending.fd, said.data(), said.size(), MSG_DONTWAIT);
+    if (got == -EAGAIN || got == -EINTR) return;
+    if (got <= 0) remove(pending.key, true);
+    if (owner == nullptr) return;
+    if (got > 0) {
+        owner->peer_is_ready(locked);
+    } else {
+        owner->peer_has_ended(locked);
+    }
+}
+
 void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate) {
+    if (pending.qpn == 0 && !terminate) return on_agreed(locked, pending);
     const auto owner = pending.owner.lock();
     const auto qp = locked->qps.find(pending.qpn);
     EventFile* file = qp != locked->qps.end() ? qp->second->context->event_file(locked) : nullptr;

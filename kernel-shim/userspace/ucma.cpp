@@ -271,6 +271,8 @@ const char* event_name(CmEventType type) {
             return "ROUTE_RESOLVED";
         case CmEventType::kConnectRequest:
             return "CONNECT_REQUEST";
+        case CmEventType::kConnectResponse:
+            return "CONNECT_RESPONSE";
         case CmEventType::kConnectError:
             return "CONNECT_ERROR";
         case CmEventType::kUnreachable:
@@ -283,6 +285,8 @@ const char* event_name(CmEventType type) {
             return "DISCONNECTED";
         case CmEventType::kMulticastJoin:
             return "MULTICAST_JOIN";
+        case CmEventType::kTimewaitExit:
+            return "TIMEWAIT_EXIT";
     }
     return "?";
 }

@@ -16,6 +16,7 @@
 #include "net.h"
 #include "queue_file.h"
 #include "startup.h"
+#include "ucma_control.h"
 #include "uverbs.h"
 
 namespace swrnic::shim {
@@ -31,12 +32,14 @@ enum class CmEventType : std::uint32_t {
     kAddrError = 1,
     kRouteResolved = 2,
     kConnectRequest = 4,
+    kConnectResponse = 5,
     kConnectError = 6,
     kUnreachable = 7,
     kRejected = 8,
     kEstablished = 9,
     kDisconnected = 10,
     kMulticastJoin = 12,
+    kTimewaitExit = 15,
 };
 
 enum class CmState : std::uint8_t {
@@ -46,6 +49,7 @@ enum class CmState : std::uint8_t {
     kRouteResolved,
     kListening,
     kConnecting,  // active: until the engine has the stream (QP_READY)
+    kResponded,   // active, without a stream: CONNECT_RESPONSE raised, the application wires its QP
     kRequested,   // passive: CONNECT_REQUEST raised, the application decides
     kAccepting,   // passive: Reply under way, until QP_READY
     kEstablished,
@@ -64,7 +68,9 @@ class CmId : public StartupOwner, public StartupListener {
     bool on_device = false;  // bound to, or resolved from, an address of ours
     bool af_only = false;
     bool reuse_address = false;
-    bool disconnects = false;  // as soon as what is accepted has a stream
+    bool disconnects = false;                // as soon as what is accepted has a stream
+    bool is_control = false;                 // connects without a stream
+    std::optional<ControlHello> peer_hello;  // the same, once the peer has said it
     std::uint8_t tos = 0;
     bool has_tos = false;
     int socket = -1;            // bound, not yet listening or connecting; then it is Startup's
@@ -85,6 +91,10 @@ class CmId : public StartupOwner, public StartupListener {
     void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) override;
     void failed(Locked& locked, int error, PrivateData said) override;
     std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) override;
+    void agreed(Locked& locked, PrivateData said) override;
+    void peer_is_ready(Locked& locked) override;
+    void peer_has_ended(Locked& locked) override;
+
     void try_again(Locked& locked) override;
 
     bool is_for_connections() const { return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB; }
@@ -177,6 +187,11 @@ class UcmaFile : public Queue<CmEvent> {
     int join_mcast(Locked& locked, UcmaRequest& request);
     int join(Locked& locked, UcmaRequest& request, std::uint32_t handle, std::uint64_t uid, const Gid& group);
     int leave_mcast(Locked& locked, UcmaRequest& request);
+    // ucma_control.cpp
+    static int connect_control(Locked& locked, const std::shared_ptr<CmId>& id, const rdma_ucm_conn_param& conn);
+    static int accept_control(Locked& locked, CmId& id, const rdma_ucm_conn_param& conn);
+    static int establish(Locked& locked, CmId& id);
+    static int disconnect_control(Locked& locked, CmId& id);
 };
 
 inline constexpr std::uint32_t kUdpQKey = 0x01234567;  // RDMA_UDP_QKEY, which only librdmacm's header has
@@ -186,6 +201,11 @@ inline constexpr std::uint32_t kUdpQKey = 0x01234567;  // RDMA_UDP_QKEY, which o
 std::shared_ptr<CmId> make_cm_id(Locked& locked, UcmaFile& file);
 void cm_post(Locked& locked, CmId& id, CmEventType type, int status = 0, const rdma_ucm_conn_param* conn = nullptr);
 void cm_post(Locked& locked, CmId& id, CmEventType type, int status, const rdma_ucm_ud_param& ud);
+// And in the persona roce what follows it.
+void cm_post_disconnected(Locked& locked, CmId& id);
+// What an event of such a type shows of the peer's private data: in the persona roce as much as InfiniBand's message
+// holds, the rest of it zero.
+rdma_ucm_conn_param cm_param_of(PrivateData said, CmEventType type);
 
 // What else is bound to the port. Connections that have ended without us may linger on it.
 enum class PortMay : std::uint8_t {

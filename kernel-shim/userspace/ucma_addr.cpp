@@ -4,6 +4,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include <algorithm>
+#include <array>
 
 #include "device.h"
 #include "log.h"
@@ -199,6 +200,32 @@ int UcmaFile::resolve_route(Locked& locked, UcmaRequest& request) {
 
 // ---- query; iWARP has no paths ----
 
+namespace {
+
+// The record that the kernel makes for RoCE, of a path to be found by IP alone.
+ib_path_rec_data path_of(const CmId& id) {
+    ib_path_rec_data out{};
+    constexpr std::uint32_t kPrimary = 1u << 0 | 1u << 1, kBidirectional = 1u << 3 | 1u << 5;  // and for the GMP
+    constexpr std::uint8_t kHopLimit = 64, kExactly = 2 << 6, kRate10Gb = 3, kLifetime = 18, kReversible = 0x80;
+    constexpr std::size_t kDgid = 8, kSgid = 24, kHopLimitAt = 47, kReversibleAt = 49, kPkey = 50, kMtu = 54,
+                          kRate = 55, kLifetimeAt = 56;
+    std::array<std::uint8_t, sizeof(out.path_rec)> record{};
+    const Gid local = id.local.as_gid(), peer = id.peer.as_gid();
+    std::copy(peer.begin(), peer.end(), record.begin() + kDgid);
+    std::copy(local.begin(), local.end(), record.begin() + kSgid);
+    record[kHopLimitAt] = kHopLimit;
+    record[kReversibleAt] = kReversible | 1;
+    record[kPkey] = record[kPkey + 1] = 0xff;
+    record[kMtu] = kExactly | active_mtu();
+    record[kRate] = kExactly | kRate10Gb;
+    record[kLifetimeAt] = kExactly | kLifetime;
+    out.flags = kPrimary | kBidirectional;
+    std::memcpy(out.path_rec, record.data(), record.size());
+    return out;
+}
+
+}  // namespace
+
 int UcmaFile::query_route(Locked& locked, UcmaRequest& request) {
     rdma_ucm_query command;
     int error = 0;
@@ -227,8 +254,15 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     if (command.option == RDMA_USER_CM_QUERY_PATH) {
-        rdma_ucm_query_path_resp paths{};
-        if (error = request.room(sizeof(paths)); error != 0) return error;
+        rdma_ucm_query_path_resp head{};
+        std::array<std::uint8_t, sizeof(head) + sizeof(ib_path_rec_data)> paths{};
+        if (error = request.room(sizeof(head), sizeof(paths)); error != 0) return error;
+        if (persona() == Persona::kRoce && id->on_device && !id->peer.empty()) {
+            head.num_paths = 1;
+            const ib_path_rec_data path = path_of(*id);
+            std::memcpy(paths.data() + sizeof(head), &path, sizeof(path));
+        }
+        std::memcpy(paths.data(), &head, sizeof(head));
         request.reply(paths);
         return 0;
     }
@@ -253,12 +287,16 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
         own.family = kAfIb;
         own.pkey = 0xffff;
         if (id->on_device) {
-            const Gid gid = port_gid(locked);
+            const Gid gid = persona() == Persona::kRoce ? id->local.as_gid() : port_gid(locked);
             std::memcpy(own.address, gid.data(), sizeof(own.address));
         }
         std::memcpy(&out.src_addr, &own, sizeof(own));
         SockaddrIb other{};
         other.family = kAfIb;
+        if (persona() == Persona::kRoce && !id->peer.empty()) {
+            const Gid gid = id->peer.as_gid();
+            std::memcpy(other.address, gid.data(), sizeof(other.address));
+        }
         std::memcpy(&out.dst_addr, &other, sizeof(other));
         out.src_size = out.dst_size = sizeof(SockaddrIb);
     }
@@ -267,7 +305,8 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
 }
 
 // What the kernel's iw_cm tells: INIT and RTR set the access rights, RTS nothing, since the connection manager makes
-// that step. Of datagrams librdmacm asks for INIT alone, and goes on by itself.
+// that step. A control connection has none of them to make. Of datagrams librdmacm asks for INIT alone, and goes on by
+// itself.
 int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
     rdma_ucm_init_qp_attr command;
     int error = 0;
@@ -279,8 +318,9 @@ int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
     constexpr std::uint32_t kInit = 1, kRtr = 2, kErr = 6;
     constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskPkeyIndex = 1u << 4, kMaskPort = 1u << 5,
                             kMaskQKey = 1u << 6;
-    constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteRead = 4;
+    constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteRead = 4, kRemoteAtomic = 8;
     if (!id->on_device || command.qp_state > kErr) return -EINVAL;
+    if (id->is_control && !id->peer_hello && command.qp_state != kInit) return -EINVAL;
     out.qp_state = command.qp_state;
     out.qp_attr_mask = kMaskPort;
     out.port_num = 1;
@@ -291,6 +331,11 @@ int UcmaFile::init_qp_attr(Locked& locked, UcmaRequest& request) {
         out.qp_attr_mask |= kMaskState | kMaskAccess;
         out.qp_access_flags = kLocalWrite | kRemoteWrite | kRemoteRead;
     }
+    if (persona() == Persona::kRoce && command.qp_state == kInit) {
+        out.qp_attr_mask |= kMaskPkeyIndex;
+        out.qp_access_flags |= kRemoteAtomic;
+    }
+    if (id->peer_hello) id->peer_hello->fill(out, id->local, id->peer);
     request.reply(out);
     return 0;
 }

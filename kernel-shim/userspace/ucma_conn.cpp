@@ -50,12 +50,11 @@ Startup::Terms terms_of(const Qp& qp, const rdma_ucm_conn_param& conn, bool same
             persona() == Persona::kRoce ? retries : std::uint8_t{0}};
 }
 
-rdma_ucm_conn_param param_of(PrivateData said) {
-    rdma_ucm_conn_param conn{};
-    conn.private_data_len = static_cast<std::uint8_t>(std::min<std::size_t>(said.size(), SWR_MAX_PRIVATE));
-    if (conn.private_data_len > 0) std::memcpy(conn.private_data, said.data(), conn.private_data_len);
-    conn.valid = 1;
-    return conn;
+// Why a connect was rejected: enum ib_cm_rej_reason, as rdma_reject(3) names them, or an errno from iw_cm.
+int rejection(int error, bool by_program) {
+    constexpr int kInvalidServiceId = 8, kConsumerDefined = 28;
+    if (persona() != Persona::kRoce) return error;
+    return by_program ? kConsumerDefined : kInvalidServiceId;
 }
 
 // Raises the events that belong to the failure, unless what becomes of the id was decided before.
@@ -68,13 +67,13 @@ void connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_par
     if (passive) {
         // What was accepted is established, whatever happens to it: so iw_cm tells it, and so servers expect it.
         cm_post(locked, id, CmEventType::kEstablished, 0, &id.outcome);
-        cm_post(locked, id, CmEventType::kDisconnected);
+        cm_post_disconnected(locked, id);
         return;
     }
     const CmEventType type = error == -ECONNREFUSED || error == -ECONNRESET ? CmEventType::kRejected
                              : error == -ETIMEDOUT                          ? CmEventType::kUnreachable
                                                                             : CmEventType::kConnectError;
-    cm_post(locked, id, type, error, conn);
+    cm_post(locked, id, type, type == CmEventType::kRejected ? rejection(error, conn != nullptr) : error, conn);
 }
 
 }  // namespace
@@ -90,16 +89,17 @@ int UcmaFile::connect(Locked& locked, UcmaRequest& request) {
     if (command.conn_param.valid == 0 || id->state != CmState::kRouteResolved) return -EINVAL;
     if (id->is_for_datagrams()) return cm_ask(locked, id, command.conn_param);
     Qp* qp = usable_qp(locked, command.conn_param.qp_num);
-    if (qp == nullptr) return -EINVAL;
+    if (qp == nullptr && persona() != Persona::kRoce) return -EINVAL;
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;
     if (id->socket < 0) id->socket = cm_make_socket(locked, *id, {}, PortMay::kNot);
     if (id->socket < 0) return id->socket;
+    if (qp == nullptr) return connect_control(locked, id, command.conn_param);
     id->state = CmState::kConnecting;
     id->asked = command.conn_param;
     attach(*id, *qp);
     // The source was found when the address was resolved, so both ends are known before TCP connects.
-    error = startup->connect(locked, id, id->socket, {id->local, id->peer}, *qp,
+    error = startup->connect(locked, id, id->socket, {id->local, id->peer}, qp,
                              terms_of(*qp, command.conn_param, on_same_host(id->local, id->peer)), id->startup);
     if (error != 0) {
         detach(locked, *id);
@@ -149,13 +149,18 @@ int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
     if (!request.take(command, offsetof(rdma_ucm_accept, ece))) return -EINVAL;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
-    if (command.conn_param.valid == 0 || id->state != CmState::kRequested) return -EINVAL;
+    if (command.conn_param.valid == 0) return id->is_for_datagrams() ? -EINVAL : establish(locked, *id);
+    if (id->state != CmState::kRequested) return -EINVAL;
     if (id->is_for_datagrams()) {
         error = cm_answer(*id, command.conn_param);
         if (error == 0) id->uid = command.uid;
         return error;
     }
     Startup* startup = Startup::get(locked);
+    if (id->is_control && startup != nullptr) {
+        id->uid = command.uid;
+        return accept_control(locked, *id, command.conn_param);
+    }
     Qp* qp = usable_qp(locked, command.conn_param.qp_num);
     if (qp == nullptr || startup == nullptr) return -EINVAL;
     id->uid = command.uid;
@@ -163,7 +168,7 @@ int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
     id->asked = command.conn_param;
     attach(*id, *qp);
     error =
-        startup->accept(locked, id->startup, *qp, terms_of(*qp, command.conn_param, startup->same_host(id->startup)));
+        startup->accept(locked, id->startup, qp, terms_of(*qp, command.conn_param, startup->same_host(id->startup)));
     if (error != 0) {
         detach(locked, *id);
         id->uid = 0;
@@ -193,6 +198,7 @@ int UcmaFile::disconnect(Locked& locked, UcmaRequest& request) {
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
     if (id->is_for_datagrams()) return id->state == CmState::kEstablished ? 0 : -EINVAL;  // there is nothing to end
+    if (id->is_control) return disconnect_control(locked, *id);
     switch (id->state) {
         case CmState::kEstablished:
             id->state = CmState::kDisconnecting;
@@ -217,7 +223,14 @@ int CmId::new_socket(Locked& locked, const Address& from) {
 }
 
 std::shared_ptr<StartupOwner> CmId::request(Locked& locked, const Request& request) {
-    if (backlog <= 0 || request.said.size() > SWR_MAX_PRIVATE) {  // refused in the open rather than cut short
+    PrivateData said = request.said;
+    const std::optional<ControlHello> hello = ControlHello::take(said);
+    if (hello && persona() != Persona::kRoce) {
+        log(LogLevel::kWarn, "listener id {}: {} connects without a stream, as in SWRNIC_PERSONA=roce: refused", handle,
+            request.peer);
+        return nullptr;
+    }
+    if (backlog <= 0 || said.size() > SWR_MAX_PRIVATE) {  // refused in the open rather than cut short
         log(LogLevel::kInfo, "listener id {}: connection from {} refused: {}", handle, request.peer,
             backlog <= 0 ? "backlog full" : "private data too long");
         return nullptr;
@@ -230,13 +243,16 @@ std::shared_ptr<StartupOwner> CmId::request(Locked& locked, const Request& reque
     child->peer = request.peer;
     child->on_device = true;
     child->startup = request.key;
+    child->is_control = hello.has_value();
+    child->peer_hello = hello;
 
     // VERBS-51: what the peer may have outstanding we must hold, and the reverse; without revision 2 the maxima are
     // shown.
     const bool enhanced = request.asked.enhanced != 0;
-    rdma_ucm_conn_param conn = param_of(request.said);
+    rdma_ucm_conn_param conn = cm_param_of(said, CmEventType::kConnectRequest);
     conn.responder_resources = swrnic_shown_depth(enhanced ? request.asked.ord : std::uint16_t{SWR_MAX_READS});
     conn.initiator_depth = swrnic_shown_depth(enhanced ? request.asked.ird : std::uint16_t{SWR_MAX_READS});
+    if (hello) hello->show(conn);
     log(LogLevel::kInfo, "listener id {}: request from {}, revision {}", handle, request.peer, request.asked.rev);
     file->post(locked,
                CmEvent{locked->cm_ids.at(handle), child, uid, child->handle, CmEventType::kConnectRequest, 0, conn});
@@ -246,7 +262,8 @@ std::shared_ptr<StartupOwner> CmId::request(Locked& locked, const Request& reque
 void CmId::full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) {
     if (disconnects) cm_order_disconnect(locked, *this);
     if (terminated) return;
-    outcome = agreed.role == SWRNIC_ROLE_INITIATOR ? param_of(said) : rdma_ucm_conn_param{};
+    outcome =
+        agreed.role == SWRNIC_ROLE_INITIATOR ? cm_param_of(said, CmEventType::kEstablished) : rdma_ucm_conn_param{};
     outcome.valid = 1;
     // Not what the provider has for itself (swrnic_create_qp_req.own_reads).
     outcome.responder_resources = std::min(swrnic_shown_depth(agreed.ird), asked.responder_resources);
@@ -260,7 +277,7 @@ void CmId::failed(Locked& locked, int error, PrivateData said) {
         return;
     }
     if (error == -ECONNREFUSED && said.data() == nullptr && calls_again(locked)) return;
-    const rdma_ucm_conn_param conn = param_of(said);
+    const rdma_ucm_conn_param conn = cm_param_of(said, CmEventType::kRejected);
     connect_failed(locked, *this, error, said.data() != nullptr ? &conn : nullptr);
 }
 
@@ -268,13 +285,14 @@ void CmId::failed(Locked& locked, int error, PrivateData said) {
 // when its last message is acknowledged. Here the client may be first, so it comes again for a quarter of a second.
 bool CmId::calls_again(Locked& locked) {
     constexpr unsigned kMost = 7;
-    if (persona() != Persona::kRoce || state != CmState::kConnecting || refusals == kMost) return false;
+    if (persona() != Persona::kRoce || is_control || state != CmState::kConnecting || refusals == kMost) return false;
     startup = locked->startup->call_later(locked, locked->cm_ids.at(handle), 2u << refusals++);
     return true;
 }
 
 void CmId::try_again(Locked& locked) {
     startup = 0;
+    if (state == CmState::kOver) return cm_post(locked, *this, CmEventType::kTimewaitExit);
     const auto qp = locked->qps.find(qpn);
     if (qp == locked->qps.end()) return connect_failed(locked, *this, -ECONNABORTED);
     Address source = local;
@@ -282,7 +300,7 @@ void CmId::try_again(Locked& locked) {
     const int fd = new_socket(locked, source);
     if (fd < 0) return connect_failed(locked, *this, fd);
     local = Address::local_of(fd);
-    const int error = locked->startup->connect(locked, locked->cm_ids.at(handle), fd, {local, peer}, *qp->second,
+    const int error = locked->startup->connect(locked, locked->cm_ids.at(handle), fd, {local, peer}, qp->second,
                                                terms_of(*qp->second, asked, on_same_host(local, peer)), startup);
     if (error == 0) return;
     sys::close(fd);
@@ -290,6 +308,25 @@ void CmId::try_again(Locked& locked) {
 }
 
 // ---- outcomes ----
+
+rdma_ucm_conn_param cm_param_of(PrivateData said, CmEventType type) {
+    constexpr std::size_t kReq = 56, kRep = 196, kRej = 148;  // of the 92 octets of a REQ rdma_cm takes 36
+    rdma_ucm_conn_param conn{};
+    const std::size_t length = std::min<std::size_t>(said.size(), SWR_MAX_PRIVATE);
+    if (length > 0) std::memcpy(conn.private_data, said.data(), length);
+    const std::size_t held = type == CmEventType::kConnectRequest ? kReq : type == CmEventType::kRejected ? kRej : kRep;
+    conn.private_data_len = static_cast<std::uint8_t>(persona() == Persona::kRoce ? std::max(length, held) : length);
+    conn.valid = 1;
+    return conn;
+}
+
+void cm_post_disconnected(Locked& locked, CmId& id) {
+    constexpr std::uint32_t kTimewaitMs = 1000;
+    cm_post(locked, id, CmEventType::kDisconnected);
+    const auto it = locked->cm_ids.find(id.handle);
+    if (persona() == Persona::kRoce && it != locked->cm_ids.end() && locked->startup != nullptr)
+        id.startup = locked->startup->call_later(locked, it->second, kTimewaitMs);
+}
 
 void cm_order_disconnect(Locked& locked, CmId& id) {
     const auto it = locked->qps.find(id.qpn);
@@ -335,7 +372,7 @@ void cm_stream_closed(Locked& locked, Qp& qp, bool was_ready) {
     if (id->state != CmState::kEstablished && id->state != CmState::kDisconnecting) return;
     id->state = CmState::kOver;
     detach(locked, *id);
-    cm_post(locked, *id, CmEventType::kDisconnected);
+    cm_post_disconnected(locked, *id);
 }
 
 void cm_abort_startup(Locked& locked, Qp& qp, int error) {

@@ -100,7 +100,7 @@ void Wired::call(Locked& locked) {
     std::uint8_t said[SWR_WIRED_LEN];
     swrnic_wired_write(said, &here_, &there_);
     const Address local = Address::local_of(fd);
-    const int error = locked->startup->connect(locked, shared_from_this(), fd, {local, peer_}, *qp->second,
+    const int error = locked->startup->connect(locked, shared_from_this(), fd, {local, peer_}, qp->second,
                                                terms(*qp->second, said), key_);
     if (error == 0) return;
     sys::close(fd);
@@ -129,7 +129,7 @@ void Wired::decide(Locked& locked, std::uint64_t key) {
     const auto qp = locked->qps.find(here_.qpn);
     if (qp == locked->qps.end()) return;
     key_ = key;
-    const int error = locked->startup->accept(locked, key, *qp->second, terms(*qp->second, {}));
+    const int error = locked->startup->accept(locked, key, qp->second, terms(*qp->second, {}));
     if (error == 0) return;
     locked->startup->cancel(locked, key);
     key_ = 0;
