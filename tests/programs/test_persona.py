@@ -62,5 +62,21 @@ def case_ucx(lab):
         lab.forget()
 
 
+def case_ucx_rdmacm(lab):
+    """UCX makes its QPs itself; rdma_cm only carries what it says of them. With iWARP's events it would find no way to the server."""
+    lib.need("io_demo")
+    settings = {**ROCE, "UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"}
+    for more in ([], ["-A"]):
+        port = lib.free_port()
+        command = ["io_demo", "-p", port, "-q", "-d", "1:100000", *more]
+        server = lab.start("io-server", command, settings=settings)
+        server.wait_listening(port, 20 * lab.slow)
+        client = lab.start("io-client", [*command, "-i", 200, "-o", "read,write", lab.address], "client", settings=settings)
+        text = client.succeed(60 * lab.slow)
+        expect("Client exit with status 'OK'" in text, f"the client has not come to its end: {text[-1000:]}")
+        server.kill()  # it serves for ever
+        server.wait(10)
+
+
 if __name__ == "__main__":
     lib.main(globals())
