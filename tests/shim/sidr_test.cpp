@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "raw.h"
@@ -549,7 +550,9 @@ TEST(Sidr, WhatIsNoGroupIsRefused) {
     EXPECT_EQ(join(cm, id, &host, sizeof(host), group), EINVAL);
     EXPECT_EQ(join(cm, id, &address, 4, group), EINVAL);
     EXPECT_EQ(join(cm, id, &address, 0, group), EINVAL);
-    EXPECT_EQ(join(cm, id, &address, 4096, group), EINVAL);
+    std::array<std::uint8_t, 4096> much{};  // a good address, and more
+    std::memcpy(much.data(), &address, sizeof(address));
+    EXPECT_EQ(join(cm, id, much.data(), much.size(), group), EINVAL);
     EXPECT_EQ(join(cm, id, &address, sizeof(address), group, RDMA_MC_JOIN_FLAG_RESERVED), EINVAL);
     EXPECT_EQ(join(cm, of_connections, &address, sizeof(address), group), EINVAL);
     EXPECT_EQ(join(cm, idle, &address, sizeof(address), group), EINVAL) << "it knows no device";
