@@ -198,7 +198,7 @@ int UcmaFile::resolve_route(Locked& locked, UcmaRequest& request) {
     return 0;
 }
 
-// ---- query; iWARP has no paths ----
+// ---- query; iWARP has no paths, RoCE one ----
 
 namespace {
 

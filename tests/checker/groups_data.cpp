@@ -122,15 +122,22 @@ void sends_one_way(Session& s, Endpoint& ep, std::string_view group, bool active
     }
 }
 
-// A Send of no octets behind the Writes: its completion at the target says that they are all placed.
-void write_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
+// What a batch of Writes takes: its sources, and where the other side wants them.
+struct Writes {
+    Writes(Session& s, const Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
+        for (const Message& m : batch) {
+            memory.emplace_back(ep.pd(), m.size, 0, rng).fill(m.seed);
+            targets.push_back(s.control.recv<RemoteBuffer>());
+        }
+        s.control.barrier("targets ready");
+    }
     std::vector<Sg> memory;
     std::vector<RemoteBuffer> targets;
-    for (const Message& m : batch) {
-        memory.emplace_back(ep.pd(), m.size, 0, rng).fill(m.seed);
-        targets.push_back(s.control.recv<RemoteBuffer>());
-    }
-    s.control.barrier("targets ready");
+};
+
+// A Send of no octets behind the Writes: its completion at the target says that they are all placed.
+void write_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
+    auto [memory, targets] = Writes(s, ep, batch, rng);
     for (std::size_t i = 0; i < batch.size(); ++i) {
         ep.write(batch[i].id, list_of(memory[i], batch[i]), targets[i].address, targets[i].rkey);
     }
@@ -161,13 +168,7 @@ void target_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, R
 }
 
 void write_imm_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
-    std::vector<Sg> memory;
-    std::vector<RemoteBuffer> targets;
-    for (const Message& m : batch) {
-        memory.emplace_back(ep.pd(), m.size, 0, rng).fill(m.seed);
-        targets.push_back(s.control.recv<RemoteBuffer>());
-    }
-    s.control.barrier("targets ready");
+    auto [memory, targets] = Writes(s, ep, batch, rng);
     for (std::size_t i = 0; i < batch.size(); ++i) {
         ep.write_imm(batch[i].id, list_of(memory[i], batch[i]), targets[i].address, targets[i].rkey,
                      immediate_of(batch[i]));

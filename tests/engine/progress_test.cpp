@@ -166,7 +166,6 @@ TEST_F(ProgressTest, APollLeavesTheThreadItsWakeUp) {
     }
 }
 
-// A thread that has told all there was sleeps until there is more.
 // A program that has received is likely to answer, and one send then takes the Response along. Now and then the thread
 // is faster than the poll.
 TEST_F(ProgressTest, APollLeavesAResponseToThePostBehindIt) {
@@ -198,6 +197,7 @@ TEST_F(ProgressTest, APollLeavesAResponseToThePostBehindIt) {
     EXPECT_GT(taken_along, kRounds / 10);
 }
 
+// A thread that has told all there was sleeps until there is more.
 TEST_F(ProgressTest, APostBehindASilenceIsReported) {
     write_octets(a_, b_, 1, std::byte(1));
     std::this_thread::sleep_for(600ms);
