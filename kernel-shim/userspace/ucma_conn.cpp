@@ -290,6 +290,7 @@ bool CmId::calls_again(Locked& locked) {
     return true;
 }
 
+// What two timers of an id come to, of which there is one at a time: the end of time-wait, and the next call.
 void CmId::try_again(Locked& locked) {
     startup = 0;
     if (state == CmState::kOver) return cm_post(locked, *this, CmEventType::kTimewaitExit);
