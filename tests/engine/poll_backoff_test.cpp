@@ -27,14 +27,18 @@ class PollBackoffTest : public testing::Test {
         join(b_, passive, false);
     }
     void pass(std::chrono::nanoseconds time) { now_ = now_.load() + kRate.cycles_in(time); }
-    // So many messages, one behind the other and received.
-    void bring(Side& from, Side& to, std::size_t messages) {
-        const auto received = [&] { return to.qp->counters().get(Count::kRxFpdus); };
-        const std::uint64_t expected = received() + messages;
+    // So many messages, one behind the other. Not a moment passes.
+    static void send(Side& from, Side& to, std::size_t messages) {
         for (std::size_t i = 0; i < messages; ++i)
             EXPECT_EQ(post_write(from, to), PostResult::kOk);
         for (std::size_t done = 0; done < messages;)
             done += static_cast<std::size_t>(from.poll());
+    }
+    // The same, and received.
+    void bring(Side& from, Side& to, std::size_t messages) {
+        const auto received = [&] { return to.qp->counters().get(Count::kRxFpdus); };
+        const std::uint64_t expected = received() + messages;
+        send(from, to, messages);
         for (; received() < expected; pass(1us))
             EXPECT_EQ(to.poll(), 0);
     }
@@ -73,7 +77,7 @@ class PollBackoffTest : public testing::Test {
 TEST_F(PollBackoffTest, ALongBurstGoesOnBehindAPoll) {
     std::uint64_t posted = 0;
     for (const std::size_t burst : {2, 32}) {
-        bring(a_, b_, burst);
+        send(a_, b_, burst);  // a receiver that is late would make the next post another burst's first
         posted += burst + 1;
         EXPECT_EQ(a_.poll(), 0);
         EXPECT_EQ(post_write(a_, b_), PostResult::kOk);
