@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/fault_recovery.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -58,6 +60,7 @@ constexpr std::array kSignals{SIGSEGV, SIGBUS};
 // What was set before ours; and what was before that is kept, since somebody may be reading it.
 struct Earlier {
     struct sigaction action;
+    bool may_lift_protection;
     const Earlier* replaced;
 };
 // A signal handler has no other place to find it in.
@@ -89,6 +92,20 @@ std::atomic<const Earlier*>& earlier_of(int number) {
     return earlier[number == SIGSEGV ? 0 : 1];
 }
 
+// The start of the file from which the code at `at` was loaded, or null.
+const void* file_of(const void* at) {
+    Dl_info found{};
+    return at != nullptr && dladdr(at, &found) != 0 ? found.dli_fbase : nullptr;
+}
+
+// A sanitizer's handler reports the fault and ends the process. It is known by its shared run time; one that is linked
+// into the program cannot be told from the program's own handlers.
+bool is_a_sanitizers(const struct sigaction& action) {
+    const void* const run_time = file_of(dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback"));
+    return run_time != nullptr && run_time != file_of(reinterpret_cast<const void*>(getauxval(AT_ENTRY))) &&
+           run_time == file_of(reinterpret_cast<const void*>(action.sa_sigaction));
+}
+
 // A handler that was set behind ours may call ours for what it does not want, and would get it back. Each signal has a
 // context of its own, if maybe at the same place as an earlier one; but only a call from within has a deeper frame.
 bool comes_back(const void* context, const void* frame) {
@@ -96,11 +113,10 @@ bool comes_back(const void* context, const void* frame) {
 }
 
 // Null: none, or it has had the signal already.
-const struct sigaction* handler_of_program(int number, bool had) {
+const Earlier* handler_of_program(int number, bool had) {
     const Earlier* found = earlier_of(number).load(std::memory_order_acquire);
     if (found == nullptr || had) return nullptr;
-    const struct sigaction& action = found->action;
-    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ? nullptr : &action;
+    return found->action.sa_handler == SIG_DFL || found->action.sa_handler == SIG_IGN ? nullptr : found;
 }
 
 // As the kernel would.
@@ -147,18 +163,19 @@ void handle(int number, siginfo_t* info, void* context) {
     const int error = errno;
     Registers registers(context);
     const void* const frame = __builtin_frame_address(0);
-    const struct sigaction* const programs = handler_of_program(number, comes_back(context, frame));
+    const Earlier* const programs = handler_of_program(number, comes_back(context, frame));
     if (programs != nullptr) passed_on = {context, frame};
     if (!registers.are_in_copy()) {
         if (programs == nullptr) {
             take_default(number, *info);
         } else {
-            call(*programs, number, info, context);
+            call(programs->action, number, info, context);
         }
-    } else if (number != SIGSEGV || info->si_code != SEGV_ACCERR || programs == nullptr) {
+    } else if (number != SIGSEGV || info->si_code != SEGV_ACCERR || programs == nullptr ||
+               !programs->may_lift_protection) {
         registers.fail_copy();
     } else {
-        call(*programs, number, info, context);
+        call(programs->action, number, info, context);
         if (!is_lifted(info->si_addr, registers.wrote())) {
             // Some give up by setting the default, which the next fault would meet.
             const struct sigaction ours = our_action();
@@ -177,7 +194,7 @@ void recover_from_faults() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
         struct sigaction now {};
         if (sigaction(kSignals[i], nullptr, &now) != 0 || is_ours(now)) continue;
-        earlier[i].store(new Earlier{now, earlier[i].load()}, std::memory_order_release);
+        earlier[i].store(new Earlier{now, !is_a_sanitizers(now), earlier[i].load()}, std::memory_order_release);
         const struct sigaction ours = our_action();
         sigaction(kSignals[i], &ours, nullptr);
     }

@@ -122,6 +122,21 @@ TEST(CopyTest, FailsWhereProtectionIsNobodys) {
     EXPECT_FALSE(copy_octets(pages.second(), good.data(), good.size()));
 }
 
+#ifdef __SANITIZE_ADDRESS__
+// It would end the process with a report.
+TEST(CopyTest, FailsWhereASanitizersHandlerIsBeforeUs) {
+    const std::vector<std::byte> good = octets(100);
+    const Pages pages;
+    EXPECT_EXIT(
+        {
+            recover_from_faults();
+            pages.protect(PROT_NONE);
+            _exit(copy_octets(pages.second(), good.data(), good.size()) ? 1 : 0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+#endif
+
 // A write barrier, set before us or since.
 TEST(CopyTest, GoesOnWhenTheProgramLiftsTheProtection) {
     const std::vector<std::byte> good = octets(100);
