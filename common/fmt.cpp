@@ -3,5 +3,12 @@
 // its callers use is declared as instantiated by the library, and is instantiated for char below.
 #include <fmt/format-inl.h>
 
-template fmt::detail::thousands_sep_result<char> fmt::detail::thousands_sep_impl<char>(fmt::detail::locale_ref);
-template char fmt::detail::decimal_point_impl<char>(fmt::detail::locale_ref);
+FMT_BEGIN_NAMESPACE
+namespace detail {
+template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
+template char decimal_point_impl<char>(locale_ref);
+#if FMT_VERSION < 110000
+template void vformat_to<char>(buffer<char>&, string_view, format_args, locale_ref);
+#endif
+}  // namespace detail
+FMT_END_NAMESPACE

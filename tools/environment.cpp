@@ -2,7 +2,7 @@
 #include "environment.h"
 
 #include <errno.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -61,7 +61,7 @@ static inline __u32 swrnic_abi_common(__u32 newest)
  */
 #define SWRNIC_DRIVER_ID 0x7377726e
 
-/* Sysfs attribute of the userspace shim's uverbs device, which has no kernel to tell its driver_id: contents "swrnic\n". */
+/* Sysfs attribute of the userspace shim's devices, where netlink cannot tell the driver_id: contents "swrnic\n". */
 #define SWRNIC_SYSFS_MARK "swrnic"
 
 /* ---- driver data ------------------------------------------------------------------------------------------------------- */

@@ -163,8 +163,17 @@ Persona persona() {
     return identity().persona;
 }
 
+std::uint8_t node_type() {
+    constexpr std::uint8_t kCa = 1, kRnic = 4;
+    return persona() == Persona::kRoce ? kCa : kRnic;
+}
+
 unsigned device_count() {
     return identity().devices;
+}
+
+std::string device_name(unsigned device) {
+    return fmt::format("swr{}", device);
 }
 
 std::uint64_t node_guid_be(unsigned device) {

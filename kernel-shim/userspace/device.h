@@ -20,8 +20,11 @@ class Locked;
 // What programs take the device for. The same until the process ends.
 Persona persona();
 
+std::uint8_t node_type();  // enum rdma_node_type, by the persona
+
 // SWRNIC_DEVICES. The same until the process ends.
 unsigned device_count();
+std::string device_name(unsigned device);
 
 struct GidEntry {
     Gid gid;

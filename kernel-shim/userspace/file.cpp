@@ -73,6 +73,14 @@ std::vector<int> FdTable::within(const Locked&, unsigned first, unsigned last) c
     return found;
 }
 
+std::vector<std::shared_ptr<File>> FdTable::all(const Locked&) const {
+    std::vector<std::shared_ptr<File>> found;
+    for (const auto& [fd, file] : files_) {
+        if (!file->dead_ && file->fds_.front() == fd) found.push_back(file);
+    }
+    return found;
+}
+
 namespace {
 
 std::pair<dev_t, ino_t> file_of(int fd) {

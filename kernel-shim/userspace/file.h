@@ -33,7 +33,7 @@ class File {
 
     virtual ssize_t read(int fd, void* buffer, std::size_t size);
     virtual ssize_t write(int fd, const void* buffer, std::size_t size);
-    virtual ssize_t send(int fd, const msghdr* message);  // sendmsg(2); -ENOTSOCK: not a socket
+    virtual ssize_t send(int fd, const msghdr* message);  // sendmsg(2) and its kin; -ENOTSOCK: not a socket
     virtual long ioctl(unsigned long request);
     virtual bool fake_stat(struct stat& out) const;  // true: changed
     virtual void closed(Locked& locked);             // the last descriptor is gone
@@ -68,6 +68,8 @@ class FdTable {
     // Forgets fd; does not close it. File::closed() runs if it was the last.
     void remove(Locked& locked, int fd);
     std::vector<int> within(const Locked& locked, unsigned first, unsigned last) const;
+    // Each that is alive, once, however many descriptors it has.
+    std::vector<std::shared_ptr<File>> all(const Locked& locked) const;
     void forked();
 
     // Descriptors that the program has never been given: sockets, epoll sets. What it closes is not these, whatever

@@ -262,6 +262,21 @@ SWRNIC_EXPORT ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     return SWRNIC_REAL(sendmsg)(fd, message, flags);
 }
 
+SWRNIC_EXPORT ssize_t sendto(int fd, const void* buffer, size_t size, int flags, const sockaddr* to,
+                             socklen_t to_size) {
+    if (!FdTable::owns(fd)) return SWRNIC_REAL(sendto)(fd, buffer, size, flags, to, to_size);
+    iovec part{const_cast<void*>(buffer), size};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    return sendmsg(fd, &message, flags);
+}
+
+SWRNIC_EXPORT ssize_t send(int fd, const void* buffer, size_t size, int flags) {
+    if (!FdTable::owns(fd)) return SWRNIC_REAL(send)(fd, buffer, size, flags);
+    return sendto(fd, buffer, size, flags, nullptr, 0);
+}
+
 SWRNIC_EXPORT int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
     for (unsigned i = 0; i < count && i < UIO_MAXIOV; ++i) {
         if (refused(&messages[i].msg_hdr)) return answer(-EOPNOTSUPP);
@@ -284,7 +299,9 @@ SWRNIC_EXPORT int socket(int family, int type, int protocol) noexcept {
     SWRNIC_REAL(dup2);
     SWRNIC_REAL(fcntl);
     SWRNIC_REAL(ioctl);
+    SWRNIC_REAL(send);
     SWRNIC_REAL(sendmsg);
+    SWRNIC_REAL(sendto);
     SWRNIC_REAL(socket);
     SWRNIC_REAL(fstat);
 }

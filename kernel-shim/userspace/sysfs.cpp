@@ -106,13 +106,13 @@ void add_port(TreeBuilder& build, unsigned number, const std::string& device, co
 }
 
 void add_device(TreeBuilder& build, unsigned number, const std::vector<GidEntry>& gids) {
-    const std::string parent = fmt::format("{}{}", kParents, number), name = fmt::format("swr{}", number);
+    const std::string parent = fmt::format("{}{}", kParents, number), name = device_name(number);
     const std::string device = fmt::format("{}/infiniband/{}", parent, name);
     const std::string guid = guid_text(node_guid_be(number));
-    build.file(device, "node_type", persona() == Persona::kRoce ? "1: CA" : "4: RNIC");
+    build.file(device, "node_type", fmt::format("{}: {}", node_type(), persona() == Persona::kRoce ? "CA" : "RNIC"));
     build.file(device, "node_guid", guid);
     build.file(device, "sys_image_guid", guid);
-    build.file(device, "fw_ver", "0.0.0");
+    build.file(device, "fw_ver", kFirmware);
     build.file(device, "hw_rev", "0");
     build.file(device, "hca_type", "swrnic");
     build.file(device, "board_id", "swrnic");
@@ -140,7 +140,7 @@ void add_uverbs(TreeBuilder& build, unsigned number) {
     const std::string name = fmt::format("uverbs{}", number), device = fmt::format("swrnic.{}", number);
     const std::string uverbs = fmt::format("{}{}/infiniband_verbs/{}", kParents, number, name);
     const unsigned minor = kUverbsMinor + number;
-    build.file(uverbs, "ibdev", fmt::format("swr{}", number));
+    build.file(uverbs, "ibdev", device_name(number));
     build.file(uverbs, "abi_version", std::to_string(SWRNIC_ABI_IN_SYSFS));
     build.file(uverbs, "dev", fmt::format("{}:{}", kUverbsMajor, minor));
     build.file(uverbs, "uevent", fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/{}", kUverbsMajor, minor, name));

@@ -238,8 +238,7 @@ int UcmaFile::query_route(Locked& locked, UcmaRequest& request) {
     rdma_ucm_query_route_resp out{};
     put_address(out.src_addr, id->local);
     put_address(out.dst_addr, id->peer);
-    out.ibdev_index = ~0u;
-    if (id->on_device) {
+    if (id->on_device) {  // the first one, of index 0
         out.node_guid = node_guid_be();
         out.port_num = 1;
     }
@@ -271,8 +270,7 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
         error != 0)
         return error;
     rdma_ucm_query_addr_resp out{};
-    out.ibdev_index = ~0u;
-    if (id->on_device) {
+    if (id->on_device) {  // as above
         out.node_guid = node_guid_be();
         out.port_num = 1;
         out.pkey = 0xffff;

@@ -15,6 +15,11 @@
 
 namespace swrnic::shim {
 
+std::uint32_t UverbsFile::new_handle() {
+    static constinit std::uint32_t last = 0;
+    return ++last;
+}
+
 int UverbsRequest::parse(const void* buffer, std::size_t size, UverbsRequest& request) {
     ib_uverbs_cmd_hdr header;
     if (size < sizeof(header)) return -EINVAL;
@@ -63,7 +68,7 @@ ssize_t UverbsFile::write(int, const void* buffer, std::size_t size) {
 
 int UverbsFile::dispatch(Locked& locked, UverbsRequest& request) {
     if (request.command == IB_USER_VERBS_CMD_GET_CONTEXT) return get_context(locked, request);
-    if (!has_context_) return -EINVAL;
+    if (number_ == 0) return -EINVAL;
     switch (request.command) {
         case IB_USER_VERBS_CMD_QUERY_DEVICE:
             return query_device(request);
@@ -120,7 +125,7 @@ int UverbsFile::dispatch(Locked& locked, UverbsRequest& request) {
 }
 
 int UverbsFile::dispatch_extended(Locked& locked, UverbsRequest& request) {
-    if (!has_context_) return -EINVAL;
+    if (number_ == 0) return -EINVAL;
     switch (request.command) {
         case IB_USER_VERBS_EX_CMD_QUERY_DEVICE:
             return query_device_ex(request);
@@ -143,7 +148,7 @@ bool UverbsFile::fake_stat(struct stat& out) const {
 int UverbsFile::get_context(Locked& locked, UverbsRequest& request) {
     ib_uverbs_get_context core;
     swrnic_alloc_ucontext_req asked;
-    if (has_context_) return -EINVAL;
+    if (number_ != 0) return -EINVAL;
     if (!request.take(core) || !request.take_driver(asked)) return -EINVAL;
     if (asked.reserved[0] != 0 || asked.reserved[1] != 0 || asked.reserved[2] != 0) return -EINVAL;
     ib_uverbs_get_context_resp made{};
@@ -165,7 +170,7 @@ int UverbsFile::get_context(Locked& locked, UverbsRequest& request) {
     }
     async_file_ = async_file;
     event_file_ = event_file;
-    has_context_ = true;
+    number_ = new_handle();
     made.async_fd = static_cast<std::uint32_t>(async_fd);
     made.num_comp_vectors = static_cast<std::uint32_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, 64L));
     request.put(&made, sizeof(made));

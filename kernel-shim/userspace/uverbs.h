@@ -2,8 +2,8 @@
 // /dev/infiniband/uverbs0: one verbs context per open. Objects are just deep enough to check handles, count events and
 // join queue pairs to connections; what they do is the provider's engine.
 //
-// Everything here is under the lock. Handles come from one counter per context, so a handle of another type or context
-// is unknown.
+// Everything here is under the lock. Handles come from one counter of the process, so a handle of another type or
+// context is unknown, and netlink shows it as the object's number.
 #pragma once
 
 #include <rdma/ib_user_verbs.h>
@@ -28,12 +28,14 @@ class Wired;
 
 struct Pd {
     Share share;
+    std::uint32_t handle;
     std::uint32_t users = 0;
 };
 
 struct Mr {
     Share share;
     Pd* pd;
+    std::uint64_t length;
 };
 
 struct Mw {
@@ -67,6 +69,7 @@ struct Cq {
     Share share;
     std::uint32_t handle;
     std::uint64_t user_handle;
+    std::uint32_t cqe;
     std::weak_ptr<CompChannel> channel;
     bool has_channel;
     std::uint32_t users = 0;
@@ -118,6 +121,7 @@ struct Qp {
     std::uint8_t state = 0;  // enum ib_qp_state
     std::uint32_t access = 0;
     std::uint8_t ird = 0, ord = 0;
+    std::uint32_t rq_psn = 0, sq_psn = 0;
     swrnic_stream stream = SWRNIC_STREAM_NONE;  // whatever does not follow its order is refused
     std::uint32_t cm_id = 0;                    // the id that this QP connects through, while has_cm_id
     bool has_cm_id = false;
@@ -184,6 +188,15 @@ class UverbsFile : public File {
     EventFile* event_file(Locked&) { return event_file_.lock().get(); }
     int unwire(Locked& locked, Qp& qp);
 
+    // For netlink.
+    unsigned device() const { return device_; }
+    std::uint32_t number() const { return number_; }  // of the context; 0: there is none yet
+    const auto& pds() const { return pds_; }
+    const auto& mrs() const { return mrs_; }
+    const auto& cqs() const { return cqs_; }
+    const auto& srqs() const { return srqs_; }
+    const auto& qps() const { return qps_; }
+
   private:
     int dispatch(Locked& locked, UverbsRequest& request);
     int dispatch_extended(Locked& locked, UverbsRequest& request);
@@ -224,9 +237,10 @@ class UverbsFile : public File {
     int detach_mcast(UverbsRequest& request);
     void drop_qp(Locked& locked, Qp& qp);
 
-    std::uint32_t next_handle_ = 0;
+    static std::uint32_t new_handle();
+
     const unsigned device_;
-    bool has_context_ = false;
+    std::uint32_t number_ = 0;
     std::weak_ptr<AsyncFile> async_file_;
     std::weak_ptr<EventFile> event_file_;
     std::vector<std::weak_ptr<CompChannel>> channels_;
@@ -238,6 +252,10 @@ class UverbsFile : public File {
     std::unordered_map<std::uint32_t, std::unique_ptr<Srq>> srqs_;
     std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;
 };
+
+// What queries say, and sysfs and netlink with them.
+ib_uverbs_query_device_resp device_attributes(unsigned device);
+ib_uverbs_query_port_resp port_attributes();
 
 template <typename Map>
 auto find_object(Map& map, std::uint32_t handle) -> decltype(map.begin()->second.get()) {

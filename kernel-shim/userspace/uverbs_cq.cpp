@@ -75,8 +75,9 @@ int UverbsFile::make_cq(Locked& locked, const ib_uverbs_ex_create_cq& wish, ib_u
     if (!share) return -ENOMEM;
     auto cq = std::make_unique<Cq>();
     cq->share = std::move(share);
-    cq->handle = ++next_handle_;
+    cq->handle = new_handle();
     cq->user_handle = wish.user_handle;
+    cq->cqe = wish.cqe;
     cq->channel = channel;
     cq->has_channel = channel != nullptr;
     made.cq_handle = cq->handle;

@@ -19,6 +19,8 @@ constexpr std::uint32_t kMemWindow = 1u << 17, kMemWindowType2B = 1u << 24;
 
 constexpr std::uint8_t kAtomicGlob = 2;  // enum ib_atomic_cap: with the processor's own
 
+}  // namespace
+
 ib_uverbs_query_device_resp device_attributes(unsigned device) {
     ib_uverbs_query_device_resp a{};
     a.node_guid = node_guid_be(device);
@@ -52,6 +54,23 @@ ib_uverbs_query_device_resp device_attributes(unsigned device) {
     a.phys_port_cnt = 1;
     return a;
 }
+
+ib_uverbs_query_port_resp port_attributes() {
+    ib_uverbs_query_port_resp port{};
+    port.max_msg_sz = kMaxMessage;
+    port.gid_tbl_len = static_cast<std::uint32_t>(gid_table().size());
+    port.pkey_tbl_len = 1;
+    port.state = 4;    // ACTIVE
+    port.max_mtu = 5;  // 4096
+    port.active_mtu = active_mtu();
+    port.active_width = 1;  // 1X
+    port.active_speed = 4;  // 10 Gb/s: a number must be named; TCP goes as fast as it goes
+    port.phys_state = 5;    // LINK_UP
+    port.link_layer = 2;    // Ethernet
+    return port;
+}
+
+namespace {
 
 // Only what a region may be asked for (VERBS-31), plus bits without a protocol effect.
 constexpr std::uint32_t kLocalWrite = 1, kRemoteWrite = 2, kRemoteAtomic = 8;
@@ -104,19 +123,8 @@ int UverbsFile::query_port(UverbsRequest& request) {
     ib_uverbs_query_port core;
     if (!request.take(core)) return -EINVAL;
     if (core.port_num != 1) return -EINVAL;
-    ib_uverbs_query_port_resp port{};
-    if (const int error = request.room(sizeof(port)); error != 0) return error;
-    port.max_msg_sz = kMaxMessage;
-    port.gid_tbl_len = static_cast<std::uint32_t>(gid_table().size());
-    port.pkey_tbl_len = 1;
-    port.state = 4;    // ACTIVE
-    port.max_mtu = 5;  // 4096
-    port.active_mtu = active_mtu();
-    port.active_width = 1;  // 1X
-    port.active_speed = 4;  // 10 Gb/s: a number must be named; TCP goes as fast as it goes
-    port.phys_state = 5;    // LINK_UP
-    port.link_layer = 2;    // Ethernet
-    request.reply(port);
+    if (const int error = request.room(sizeof(ib_uverbs_query_port_resp)); error != 0) return error;
+    request.reply(port_attributes());
     return 0;
 }
 
@@ -129,7 +137,7 @@ int UverbsFile::alloc_pd(UverbsRequest& request) {
     if (!share) return -ENOMEM;
     auto pd = std::make_unique<Pd>();
     pd->share = std::move(share);
-    made.pd_handle = ++next_handle_;
+    pd->handle = made.pd_handle = new_handle();
     pds_.emplace(made.pd_handle, std::move(pd));
     request.reply(made);
     return 0;
@@ -159,10 +167,10 @@ int UverbsFile::reg_mr(UverbsRequest& request) {
     if (const int error = request.room(sizeof(made)); error != 0) return error;
     Share share = Share::take(Kind::kMr);
     if (!share) return -ENOMEM;
-    made.mr_handle = ++next_handle_;
+    made.mr_handle = new_handle();
     made.lkey = driver.stag;
     made.rkey = driver.stag;
-    mrs_.emplace(made.mr_handle, Mr{std::move(share), pd});
+    mrs_.emplace(made.mr_handle, Mr{std::move(share), pd, core.length});
     ++pd->users;
     request.reply(made);
     return 0;
@@ -190,7 +198,7 @@ int UverbsFile::alloc_mw(UverbsRequest& request) {
     if (const int error = request.room(sizeof(made)); error != 0) return error;
     Share share = Share::take(Kind::kMw);
     if (!share) return -ENOMEM;
-    made.mw_handle = ++next_handle_;
+    made.mw_handle = new_handle();
     made.rkey = driver.stag;
     mws_.emplace(made.mw_handle, Mw{std::move(share), pd});
     ++pd->users;
@@ -219,7 +227,7 @@ int UverbsFile::create_ah(UverbsRequest& request) {
     if (const int error = request.room(sizeof(made) + (asks ? sizeof(*way) : 0)); error != 0) return error;
     Share share = Share::take(Kind::kAh);
     if (!share) return -ENOMEM;
-    made.ah_handle = ++next_handle_;
+    made.ah_handle = new_handle();
     ahs_.emplace(made.ah_handle, Ah{std::move(share), pd});
     ++pd->users;
     request.reply(made);

@@ -16,8 +16,8 @@ namespace {
 enum : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
 // enum ib_qp_attr_mask
-constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskAv = 1u << 7, kMaskOrd = 1u << 13,
-                        kMaskIrd = 1u << 17, kMaskDestQpn = 1u << 20;
+constexpr std::uint32_t kMaskState = 1u << 0, kMaskAccess = 1u << 3, kMaskAv = 1u << 7, kMaskRqPsn = 1u << 12,
+                        kMaskOrd = 1u << 13, kMaskSqPsn = 1u << 16, kMaskIrd = 1u << 17, kMaskDestQpn = 1u << 20;
 constexpr std::uint32_t kMaskWiring = kMaskAv | kMaskDestQpn;
 
 constexpr std::uint32_t kSqDrained = 1u << 5;  // enum ib_event_type, as a bit
@@ -62,7 +62,7 @@ int UverbsFile::make_qp(Locked& locked, const ib_uverbs_ex_create_qp& wish, cons
     } else {
         qp->qpn = new_qpn(locked);
     }
-    qp->handle = ++next_handle_;
+    qp->handle = new_handle();
     qp->user_handle = wish.user_handle;
     qp->context = this;
     qp->pd = pd;
@@ -160,6 +160,8 @@ int UverbsFile::change_qp(Locked& locked, const ib_uverbs_modify_qp& wish) {
     if ((wish.attr_mask & kMaskAccess) != 0) qp->access = wish.qp_access_flags;
     if ((wish.attr_mask & kMaskOrd) != 0) qp->ord = wish.max_rd_atomic;
     if ((wish.attr_mask & kMaskIrd) != 0) qp->ird = wish.max_dest_rd_atomic;
+    if ((wish.attr_mask & kMaskRqPsn) != 0) qp->rq_psn = wish.rq_psn;
+    if ((wish.attr_mask & kMaskSqPsn) != 0) qp->sq_psn = wish.sq_psn;
     return 0;
 }
 

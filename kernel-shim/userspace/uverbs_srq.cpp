@@ -28,7 +28,7 @@ int UverbsFile::create_srq(UverbsRequest& request) {
     if (!share) return -ENOMEM;
     auto srq = std::make_unique<Srq>();
     srq->share = std::move(share);
-    srq->handle = ++next_handle_;
+    srq->handle = new_handle();
     srq->user_handle = core.user_handle;
     srq->pd = pd;
     srq->max_wr = made.max_wr = core.max_wr;

@@ -36,6 +36,8 @@ class Wired final : public StartupOwner, public std::enable_shared_from_this<Wir
     void decide(Locked& locked, std::uint64_t key) override;
     void try_again(Locked& locked) override;
 
+    std::uint32_t peer_qpn() const { return there_.qpn; }
+
     // Whether it waits for this Request.
     bool awaits(const swrnic_wired_end& caller, const swrnic_wired_end& called,
                 const StartupListener::Request& request) const;

@@ -14,8 +14,8 @@
 namespace swrnic::verbs {
 namespace {
 
-// The kernel module's device is known by the driver_id that netlink tells; the userspace shim has no netlink, so it
-// marks its sysfs.
+// A device of ours is known by the driver_id that netlink tells. Where netlink is forbidden the userspace shim's is
+// known by its mark in sysfs.
 bool has_mark(const verbs_sysfs_dev& device) {
     char path[sizeof(device.ibdev_path) + sizeof("/" SWRNIC_SYSFS_MARK)];
     const int length = std::snprintf(path, sizeof(path), "%s/" SWRNIC_SYSFS_MARK, device.ibdev_path);

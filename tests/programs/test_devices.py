@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ibv_devices, ibv_devinfo and what reads sysfs see a sane iWARP device."""
+"""ibv_devices, ibv_devinfo, `rdma` and what reads sysfs see a sane iWARP device."""
 import ipaddress
+import json
 import re
 
 import lib
@@ -114,6 +115,54 @@ def case_several(lab):
     port = lib.free_port()
     server = ["ib_write_bw", "-F", "-n", 100, "-p", port, "-d"]
     lab.pair([*server, "swr1"], [*server, "swr2", lab.address], port, settings=settings)
+
+
+def case_rdma(lab):
+    """iproute2's `rdma`, in both personas and with three devices: what it shows is what the other tools show. It holds no
+    resources, and sees those of no other process."""
+    lib.need("rdma")
+    for persona, node_type, protocol in (("iwarp", "rnic", "iw"), ("roce", "ca", "roce")):
+        for devices in (1, 3):
+            settings = {"SWRNIC_PERSONA": persona, "SWRNIC_DEVICES": str(devices)}
+
+            def run(*command):
+                return lab.start(command[0], command, settings=settings).succeed(20 * lab.slow)
+
+            def listed(*command):
+                return json.loads(run("rdma", "-j", *command))
+
+            names = [f"swr{i}" for i in range(devices)]
+            guids = dict(re.findall(r"^\s*(swr\d)\s+([0-9a-f]{16})\s*$", run("ibv_devices"), re.M))
+            found = listed("dev")
+            expect([each["ifname"] for each in found] == names, f"rdma dev: {found}")
+            expect([each["ifindex"] for each in found] == list(range(devices)), f"rdma dev: {found}")
+            for each in found:
+                guid = each["node_guid"].replace(":", "")
+                expect(each["node_type"] == node_type and guid == guids[each["ifname"]], f"rdma dev: {found}")
+            netdev = run("cat", "/sys/class/infiniband/swr0/ports/1/gid_attrs/ndevs/0").strip()
+            for each in listed("link"):
+                expect((each["ifname"], each["port"]) == (names[each["ifindex"]], 1), f"rdma link: {each}")
+                expect((each["state"], each["physical_state"], each["netdev"]) == ("ACTIVE", "LINK_UP", netdev), f"rdma link: {each}")
+            expect(run("rdma", "link").count("state ACTIVE physical_state LINK_UP") == devices, "rdma link")
+            expect(f"0: swr0: node_type {node_type} fw 0.0.0 node_guid" in run("rdma", "dev"), "rdma dev")
+            expect("caps: <MEM_WINDOW, MEM_WINDOW_TYPE_2B>" in run("rdma", "-d", "dev", "show", names[-1]), "rdma -d dev show")
+            kinds = ("pd", "cq", "qp", "cm_id", "mr", "ctx", "srq")
+            for each in listed("resource"):
+                expect([each[kind] for kind in kinds] == [0] * len(kinds), f"rdma resource: {each}")
+            for kind in kinds:
+                expect(run("rdma", "resource", "show", kind) == "", f"rdma resource show {kind} shows something")
+            expect("netns shared copy-on-fork on" in run("rdma", "system"), "rdma system")
+            expect(protocol_of(lab, settings) == protocol, f"the protocol is not {protocol}")
+            refused = lab.start("rdma-set", ["rdma", "dev", "set", "swr0", "name", "other"], settings=settings)
+            expect(refused.wait(20 * lab.slow) != 0 and "not supported" in refused.text(), f"rdma dev set: {refused.text()}")
+
+
+def protocol_of(lab, settings):
+    """iproute2 6.1 does not print it."""
+    ask = ("import socket, struct; s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20); "
+           "s.sendto(struct.pack('IHHIIHHI', 24, 5 << 10 | 1, 1, 1, 0, 8, 1, 0), (0, 0)); "
+           "got = s.recv(4096); print([name for name in (b'iw', b'roce', b'ib') if b'\\x43\\0' + name + b'\\0' in got])")
+    return lab.start("python", [lib.sys.executable, "-c", ask], settings=settings).succeed(20 * lab.slow).strip("[]b'\n")
 
 
 def case_wrong_settings(lab):

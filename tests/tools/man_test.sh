@@ -9,8 +9,8 @@ fail() {
     code=1
 }
 
-# plain FILE: its text, with no dashes or hyphenation of the formatter's own.
-plain() { MANWIDTH=10000 man --nh -Tascii -l "$1" | col -b; }
+# plain FILE: its text, with no dashes or hyphenation of the formatter's own, and none of the escape sequences that groff 1.23 has for bold.
+plain() { GROFF_NO_SGR=1 MANWIDTH=10000 man --nh -Tascii -l "$1" | col -b; }
 
 if ! command -v man >/dev/null || ! command -v col >/dev/null; then
     echo "no man here (packages man-db, groff-base, bsdextrautils)"

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // SWRNIC_DEVICES: what programs with several rails find, as NCCL and Mooncake look for it, and how far the devices are
 // apart.
+#include <dlfcn.h>
+#include <linux/netlink.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_netlink.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <string>
@@ -17,6 +22,24 @@ namespace swrnic::test {
 namespace {
 
 constexpr int kDevices = 4;
+
+bool g_no_netlink = false;
+
+}  // namespace
+}  // namespace swrnic::test
+
+// libnl's calls come here first. Some containers forbid netlink.
+extern "C" [[gnu::visibility("default")]] int socket(int family, int type, int protocol) noexcept {
+    if (family == AF_NETLINK && protocol == NETLINK_RDMA && swrnic::test::g_no_netlink) {
+        errno = EPROTONOSUPPORT;
+        return -1;
+    }
+    static const auto next = reinterpret_cast<decltype(&::socket)>(::dlsym(RTLD_NEXT, "socket"));
+    return next(family, type, protocol);
+}
+
+namespace swrnic::test {
+namespace {
 
 std::string first_line(const std::string& path) {
     std::string line;
@@ -43,6 +66,18 @@ class Devices : public testing::Test {
         ASSERT_EQ(count, kDevices);
         for (const ContextPtr& context : contexts_)
             ASSERT_TRUE(context);
+    }
+    void expect_rdma_cm_chooses_the_first() const {
+        rdma_cm_id* id = nullptr;
+        ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        const ibv_gid gid = gid_at(at(0), ipv4_index(at(0)));
+        std::memcpy(&address.sin_addr, gid.raw + 12, sizeof address.sin_addr);
+        ASSERT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)), 0);
+        ASSERT_NE(id->verbs, nullptr);
+        EXPECT_STREQ(id->verbs->device->name, "swr0");
+        rdma_destroy_id(id);
     }
     ibv_context* at(std::size_t i) const { return contexts_[i].get(); }
     static std::string sysfs(ibv_context* context) {
@@ -82,6 +117,32 @@ TEST_F(Devices, each_has_an_identity_of_its_own) {
     EXPECT_EQ(guids.size(), static_cast<std::size_t>(kDevices));
     EXPECT_EQ(paths, parents);
     EXPECT_FALSE(paths.contains(""));
+}
+
+TEST_F(Devices, netlink_numbers_them) {
+    for (int i = 0; i < kDevices; ++i)
+        EXPECT_EQ(ibv_get_device_index(contexts_[static_cast<std::size_t>(i)]->device), i);
+}
+
+class DevicesWithoutNetlink : public Devices {
+  protected:
+    void SetUp() override {
+        g_no_netlink = true;
+        Devices::SetUp();
+    }
+};
+
+TEST_F(DevicesWithoutNetlink, are_found_in_sysfs) {
+    std::set<std::string> names;
+    std::set<std::uint64_t> guids;
+    for (const ContextPtr& context : contexts_) {
+        EXPECT_EQ(ibv_get_device_index(context->device), -1);
+        names.insert(context->device->name);
+        guids.insert(ibv_get_device_guid(context->device));
+    }
+    EXPECT_EQ(names, (std::set<std::string>{"swr0", "swr1", "swr2", "swr3"}));
+    EXPECT_EQ(guids.size(), static_cast<std::size_t>(kDevices));
+    expect_rdma_cm_chooses_the_first();
 }
 
 TEST_F(Devices, objects_of_one_are_strangers_to_another) {
@@ -158,16 +219,56 @@ TEST_F(Devices, rails_carry_data_and_count_for_themselves) {
 }
 
 TEST_F(Devices, rdma_cm_chooses_the_first) {
-    rdma_cm_id* id = nullptr;
-    ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    const ibv_gid gid = gid_at(at(0), ipv4_index(at(0)));
-    std::memcpy(&address.sin_addr, gid.raw + 12, sizeof address.sin_addr);
-    ASSERT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)), 0);
-    ASSERT_NE(id->verbs, nullptr);
-    EXPECT_STREQ(id->verbs->device->name, "swr0");
-    rdma_destroy_id(id);
+    expect_rdma_cm_chooses_the_first();
+}
+
+// `rdma resource` shows what its own process holds. So does this one, to itself, for each device.
+TEST_F(Devices, netlink_shows_what_each_holds) {
+    const auto attribute = [](std::uint16_t type, std::uint32_t value) {
+        const nlattr header{NLA_HDRLEN + sizeof value, type};
+        std::string octets(reinterpret_cast<const char*>(&header), sizeof header);
+        return octets.append(reinterpret_cast<const char*>(&value), sizeof value);
+    };
+    const PdPtr pd(ibv_alloc_pd(at(1)));
+    const CqPtr cq(ibv_create_cq(at(1), 8, nullptr, nullptr, 0));
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    const QpPtr one(ibv_create_qp(pd.get(), &attr)), other(ibv_create_qp(pd.get(), &attr));
+    ASSERT_TRUE(one && other);
+    Wiring chosen;
+    chosen.gid_index = ipv4_index(at(1));
+    ASSERT_EQ(wire(one.get(), chosen, {gid_at(at(1), chosen.gid_index), other->qp_num}), 0);
+
+    const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
+    ASSERT_GE(fd, 0);
+    const auto ask = [&](std::uint32_t device) {
+        const std::string which = attribute(RDMA_NLDEV_ATTR_DEV_INDEX, device);
+        const nlmsghdr header{static_cast<std::uint32_t>(NLMSG_HDRLEN + which.size()),
+                              RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET), NLM_F_REQUEST | NLM_F_DUMP, 1,
+                              0};
+        const std::string question = std::string(reinterpret_cast<const char*>(&header), sizeof header) + which;
+        EXPECT_EQ(::send(fd, question.data(), question.size(), 0), static_cast<ssize_t>(question.size()));
+        std::string answer(4096, '\0');
+        const ssize_t size = ::recv(fd, answer.data(), answer.size(), 0);
+        answer.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+        return answer;
+    };
+    const std::string shown = ask(1), of_another = ask(2);
+    for (const QpPtr* qp : {&one, &other}) {
+        const std::string number = attribute(RDMA_NLDEV_ATTR_RES_LQPN, (*qp)->qp_num);
+        EXPECT_NE(shown.find(number), std::string::npos);
+        EXPECT_EQ(of_another.find(number), std::string::npos);
+    }
+    EXPECT_NE(shown.find(attribute(RDMA_NLDEV_ATTR_RES_RQPN, other->qp_num)), std::string::npos);
+    ibv_qp_attr now{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(one.get(), &now, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init), 0);
+    EXPECT_NE(now.sq_psn, 0u);
+    EXPECT_NE(shown.find(attribute(RDMA_NLDEV_ATTR_RES_SQ_PSN, now.sq_psn)), std::string::npos);
+    EXPECT_NE(shown.find(attribute(RDMA_NLDEV_ATTR_RES_RQ_PSN, now.rq_psn)), std::string::npos);
+    ::close(fd);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <link.h>
 #include <sys/stat.h>
 
