@@ -3,6 +3,7 @@
 
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <rdma/rdma_netlink.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <climits>
 #include <cstring>
 
+#include "libibverbs_copies.h"
 #include "nldev.h"
 #include "state.h"
 #include "user_memory.h"
@@ -148,6 +150,8 @@ int answer_one(int fd, const nlmsghdr& request, std::span<const std::uint8_t> at
         answer.clear();
         failure = -ENOBUFS;
     }
+    constexpr auto kCharacterDevice = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET_CHARDEV);
+    if (request.nlmsg_type == kCharacterDevice) tell_of_libibverbs_without_driver();  // nobody else asks for it
     if (failure != 0 || (!list && (request.nlmsg_flags & NLM_F_ACK) != 0)) answer.result(failure);
     return answer.deliver();
 }

@@ -192,6 +192,7 @@ class UcmaFile : public Queue<CmEvent> {
     static int accept_control(Locked& locked, CmId& id, const rdma_ucm_conn_param& conn);
     static int establish(Locked& locked, CmId& id);
     static int disconnect_control(Locked& locked, CmId& id);
+    static int reject_control(Locked& locked, CmId& id);
 };
 
 inline constexpr std::uint32_t kUdpQKey = 0x01234567;  // RDMA_UDP_QKEY, which only librdmacm's header has

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Addresses: bind, resolve, query.
 #include <netinet/tcp.h>
+#include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 
 #include <algorithm>
@@ -203,10 +204,16 @@ int UcmaFile::resolve_route(Locked& locked, UcmaRequest& request) {
 namespace {
 
 // The record that the kernel makes for RoCE, of a path to be found by IP alone.
+constexpr std::uint8_t kHopLimit = 64, kEqual = 2, kRate10Gb = 3, kLifetime = 18;
+
+bool has_path(const CmId& id) {
+    return persona() == Persona::kRoce && id.on_device && !id.peer.empty();
+}
+
 ib_path_rec_data path_of(const CmId& id) {
     ib_path_rec_data out{};
     constexpr std::uint32_t kPrimary = 1u << 0 | 1u << 1, kBidirectional = 1u << 3 | 1u << 5;  // and for the GMP
-    constexpr std::uint8_t kHopLimit = 64, kExactly = 2 << 6, kRate10Gb = 3, kLifetime = 18, kReversible = 0x80;
+    constexpr std::uint8_t kExactly = kEqual << 6, kReversible = 0x80;
     constexpr std::size_t kDgid = 8, kSgid = 24, kHopLimitAt = 47, kReversibleAt = 49, kPkey = 50, kMtu = 54,
                           kRate = 55, kLifetimeAt = 56;
     std::array<std::uint8_t, sizeof(out.path_rec)> record{};
@@ -224,6 +231,23 @@ ib_path_rec_data path_of(const CmId& id) {
     return out;
 }
 
+// The same, as the older command has it.
+ib_user_path_rec user_path_of(const CmId& id) {
+    ib_user_path_rec out{};
+    const Gid local = id.local.as_gid(), peer = id.peer.as_gid();
+    std::ranges::copy(peer, out.dgid);
+    std::ranges::copy(local, out.sgid);
+    out.reversible = 1;
+    out.mtu = active_mtu();
+    out.pkey = 0xffff;
+    out.hop_limit = kHopLimit;
+    out.numb_path = 1;
+    out.mtu_selector = out.rate_selector = out.packet_life_time_selector = kEqual;
+    out.rate = kRate10Gb;
+    out.packet_life_time = kLifetime;
+    return out;
+}
+
 }  // namespace
 
 int UcmaFile::query_route(Locked& locked, UcmaRequest& request) {
@@ -238,6 +262,10 @@ int UcmaFile::query_route(Locked& locked, UcmaRequest& request) {
     rdma_ucm_query_route_resp out{};
     put_address(out.src_addr, id->local);
     put_address(out.dst_addr, id->peer);
+    if (has_path(*id)) {
+        out.num_paths = 1;
+        out.ib_route[0] = user_path_of(*id);
+    }
     if (id->on_device) {  // the first one, of index 0
         out.node_guid = node_guid_be();
         out.port_num = 1;
@@ -256,7 +284,7 @@ int UcmaFile::query(Locked& locked, UcmaRequest& request) {
         rdma_ucm_query_path_resp head{};
         std::array<std::uint8_t, sizeof(head) + sizeof(ib_path_rec_data)> paths{};
         if (error = request.room(sizeof(head), sizeof(paths)); error != 0) return error;
-        if (persona() == Persona::kRoce && id->on_device && !id->peer.empty()) {
+        if (has_path(*id)) {
             head.num_paths = 1;
             const ib_path_rec_data path = path_of(*id);
             std::memcpy(paths.data() + sizeof(head), &path, sizeof(path));

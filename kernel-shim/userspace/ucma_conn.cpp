@@ -76,6 +76,13 @@ void connect_failed(Locked& locked, CmId& id, int error, const rdma_ucm_conn_par
     cm_post(locked, id, type, type == CmEventType::kRejected ? rejection(error, conn != nullptr) : error, conn);
 }
 
+// What InfiniBand's messages hold of a program's private data: of the 92 octets of a REQ rdma_cm takes 36.
+constexpr std::size_t kReqPrivate = 56, kRepPrivate = 196, kRejPrivate = 148;
+
+bool too_long(std::size_t length, std::size_t held) {
+    return persona() == Persona::kRoce && length > held;
+}
+
 }  // namespace
 
 // ---- commands ----
@@ -88,6 +95,7 @@ int UcmaFile::connect(Locked& locked, UcmaRequest& request) {
     if (id == nullptr) return error;
     if (command.conn_param.valid == 0 || id->state != CmState::kRouteResolved) return -EINVAL;
     if (id->is_for_datagrams()) return cm_ask(locked, id, command.conn_param);
+    if (too_long(command.conn_param.private_data_len, kReqPrivate)) return -EINVAL;
     Qp* qp = usable_qp(locked, command.conn_param.qp_num);
     if (qp == nullptr && persona() != Persona::kRoce) return -EINVAL;
     Startup* startup = Startup::get(locked);
@@ -156,6 +164,7 @@ int UcmaFile::accept(Locked& locked, UcmaRequest& request) {
         if (error == 0) id->uid = command.uid;
         return error;
     }
+    if (too_long(command.conn_param.private_data_len, kRepPrivate)) return -EINVAL;
     Startup* startup = Startup::get(locked);
     if (id->is_control && startup != nullptr) {
         id->uid = command.uid;
@@ -183,8 +192,10 @@ int UcmaFile::reject(Locked& locked, UcmaRequest& request) {
     if (!request.take(command)) return -EINVAL;
     const auto id = find(locked, command.id, error);
     if (id == nullptr) return error;
+    if (id->state == CmState::kResponded) return reject_control(locked, *id);
     if (id->state != CmState::kRequested) return -EINVAL;
     if (id->is_for_datagrams()) return cm_refuse(*id, {command.private_data, command.private_data_len});
+    if (too_long(command.private_data_len, kRejPrivate)) return -EINVAL;
     Startup* startup = Startup::get(locked);
     if (startup == nullptr) return -ENOMEM;
     id->state = CmState::kOver;
@@ -311,11 +322,12 @@ void CmId::try_again(Locked& locked) {
 // ---- outcomes ----
 
 rdma_ucm_conn_param cm_param_of(PrivateData said, CmEventType type) {
-    constexpr std::size_t kReq = 56, kRep = 196, kRej = 148;  // of the 92 octets of a REQ rdma_cm takes 36
     rdma_ucm_conn_param conn{};
     const std::size_t length = std::min<std::size_t>(said.size(), SWR_MAX_PRIVATE);
     if (length > 0) std::memcpy(conn.private_data, said.data(), length);
-    const std::size_t held = type == CmEventType::kConnectRequest ? kReq : type == CmEventType::kRejected ? kRej : kRep;
+    const std::size_t held = type == CmEventType::kConnectRequest ? kReqPrivate
+                             : type == CmEventType::kRejected     ? kRejPrivate
+                                                                  : kRepPrivate;
     conn.private_data_len = static_cast<std::uint8_t>(persona() == Persona::kRoce ? std::max(length, held) : length);
     conn.valid = 1;
     return conn;

@@ -161,6 +161,14 @@ int UcmaFile::disconnect_control(Locked& locked, CmId& id) {
     }
 }
 
+// rdma_reject() of an active end that does not like the answer. The peer, which waits to hear that this end is ready,
+// hears that the connection has ended instead, and nothing of what is said with it.
+int UcmaFile::reject_control(Locked& locked, CmId& id) {
+    id.state = CmState::kOver;
+    locked->startup->cancel(locked, std::exchange(id.startup, 0));
+    return 0;
+}
+
 // ---- what startup tells
 
 void CmId::agreed(Locked& locked, PrivateData said) {
