@@ -14,13 +14,17 @@ fail() {
     code=1
 }
 
-# pair NAME SERVER CLIENT: both are commands in words.
+# pair NAME SERVER CLIENT [CODE]: both are commands in words; CODE: the client may end with that, too.
 pair() {
-    local name=$1 server=$2 client=$3
-    timeout 120 "$swrnic" run -- $server > "$scratch/server" 2>&1 &
+    local name=$1 code_too=${4:-0} ended server client
+    read -ra server <<< "$2"
+    read -ra client <<< "$3"
+    timeout 120 "$swrnic" run -- "${server[@]}" > "$scratch/server" 2>&1 &
     local pid=$!
     sleep 2
-    timeout 120 "$swrnic" run -- $client > "$scratch/client" 2>&1 || fail "$name: the client failed"
+    timeout 30 "$swrnic" run -- "${client[@]}" > "$scratch/client" 2>&1
+    ended=$?
+    [ "$ended" = 0 ] || [ "$ended" = "$code_too" ] || fail "$name: the client failed ($ended)"
     wait "$pid" || fail "$name: the server failed"
     port=$((port + 1))
 }
@@ -32,11 +36,14 @@ for directory in "${trials:-/nowhere}"/rdma-core-releases/*/; do
     bin=$directory/bin
     echo "$(basename "$directory"): $("$probe")"
     before=$code
-    timeout 60 "$swrnic" run -- "$bin/ibv_devinfo" > "$scratch/devinfo" 2>&1 && grep -q 'PORT_ACTIVE' "$scratch/devinfo" || fail "no active port in ibv_devinfo"
+    timeout 60 "$swrnic" run -- "$bin/ibv_devinfo" > "$scratch/devinfo" 2>&1
+    grep -q 'PORT_ACTIVE' "$scratch/devinfo" || fail "no active port in ibv_devinfo"
     for option in '' -N -e; do
         pair "ibv_rc_pingpong $option" "$bin/ibv_rc_pingpong -g 0 -n 100 -p $port $option" "$bin/ibv_rc_pingpong -g 0 -n 100 -p $port $option 127.0.0.1"
     done
-    pair rping "$bin/rping -s -a 127.0.0.1 -p $port -C 20 -V" "$bin/rping -c -a 127.0.0.1 -p $port -C 20 -V"
+    # The client of rdma-core 60 and later may wait for ever when it is done: its thread finds the event channel readable, and is in
+    # rdma_get_cm_event() when rdma_destroy_id() has taken the event away. The server has verified the data by then.
+    pair rping "$bin/rping -s -a 127.0.0.1 -p $port -C 20 -V" "$bin/rping -c -a 127.0.0.1 -p $port -C 20 -V" 124
     [ "$code" = "$before" ] && echo "  ibv_devinfo, ibv_rc_pingpong, with -N, with -e, rping: passed"
 done
 if [ "$tried" = 0 ]; then
