@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A made-up libibverbs: it has the names and versions by which the provider knows a real one, and looks for the mark of an extended QP at
-   FAKE_COMP_MASK. The version script puts them under IBVERBS_PRIVATE_<FAKE_PABI>. */
+/* A made-up libibverbs: it has the names and versions by which the provider knows a real one, and looks for the mark of
+   an extended QP at FAKE_COMP_MASK. The version script puts them under IBVERBS_PRIVATE_<FAKE_PABI>. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
