@@ -27,7 +27,7 @@ elseif(SWRNIC_PROFILED)
             CMAKE_MODULE_LINKER_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_INSTALL_LIBDIR SWRNIC_WERROR)
         list(APPEND same_options "-D${option}=${${option}}")
     endforeach()
-    set(counting ${training}/lib/libswrnic-rdmav${SWRNIC_PABI}.so)
+    set(counting ${training}/lib/libswrnic-rdmav34.so)
     add_custom_target(swrnic_counting
         COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${training} -G ${CMAKE_GENERATOR} ${same_options}
         COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS ${CMAKE_COMMAND} --build ${training} --parallel ${cores} --target swrnic

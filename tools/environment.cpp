@@ -47,6 +47,11 @@ bool require(const Libraries& libraries, bool preload_needed, std::string& error
     return false;
 }
 
+bool fits(const Libraries& libraries, std::string& error) {
+    const auto library = find_libibverbs();
+    return !library || provider_for(*library, libraries, error) != nullptr;
+}
+
 // AddressSanitizer in a program that only a script or another program starts is told not to mind what stands before its
 // runtime: that program cannot be seen from here. What the user has set follows, and so wins. What a program with a
 // sanitizer executes is spared its runtime (kernel-shim/userspace/state.cpp).
@@ -63,7 +68,7 @@ bool prepend_preload(const std::string& preload, const std::string& runtime, std
 bool prepare_environment(const Libraries& libraries, const KernelRdma& kernel, const std::string& runtime,
                          std::string& error) {
     const bool preload_needed = !kernel.swrnic_module;
-    if (!require(libraries, preload_needed, error)) return false;
+    if (!require(libraries, preload_needed, error) || !fits(libraries, error)) return false;
     if (!libraries.registered) {
         if (!can_be_listed(libraries.driver_name, error)) return false;
         if (!prepend("IBV_DRIVERS", libraries.driver_name, error)) return false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "locate.h"
 
+#include <dlfcn.h>
+#include <fmt/format.h>
 #include <sys/auxv.h>
 
 #include <algorithm>
@@ -84,6 +86,28 @@ Libraries find_libraries(const std::string& command_path) {
     // libibverbs looks for "driver swrnic" in its own prefix alone: an installation elsewhere must be named.
     found.registered = before == 0 && !found.providers.empty() && prefix == "/usr" && is_file(kDriverFile);
     return found;
+}
+
+// Kept until the end of the process: rdma-core's libraries are not made to be unloaded.
+std::optional<abi::Library> find_libibverbs() {
+    void* const handle = ::dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle == nullptr) return std::nullopt;
+    return abi::look_at(handle);
+}
+
+const Provider* provider_for(const abi::Library& library, const Libraries& libraries, std::string& why) {
+    const auto& all = libraries.providers;
+    const auto fit = std::find_if(all.begin(), all.end(), [&](const Provider& p) { return p.pabi == library.pabi; });
+    if (library.layout == nullptr) {
+        why = abi::refusal(library);
+    } else if (fit == all.end()) {
+        why = fmt::format(
+            "{} loads libswrnic-rdmav{}.so, which is not in {}: install the package again, or build the whole tree",
+            abi::in_words(library), library.pabi, fmt::join(libraries.searched, ", "));
+    } else {
+        return &*fit;
+    }
+    return nullptr;
 }
 
 }  // namespace swrnic::tools

@@ -2,8 +2,11 @@
 // Where the libraries are that belong to this very command: beside it in a build tree, or where the package put them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "abi/layout.h"
 
 namespace swrnic::tools {
 
@@ -24,5 +27,12 @@ struct Libraries {
 std::string own_path();
 
 Libraries find_libraries(const std::string& command_path);
+
+// The libibverbs that a program would load from this environment, unless it brings its own; nothing: none is installed.
+std::optional<abi::Library> find_libibverbs();
+
+// The provider that this libibverbs loads, by the number in its name. Null, and why: libibverbs would pass over all of
+// them in silence.
+const Provider* provider_for(const abi::Library& library, const Libraries& libraries, std::string& why);
 
 }  // namespace swrnic::tools

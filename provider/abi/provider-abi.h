@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The private ABI between libibverbs and its providers, which libibverbs-dev does not ship: declared here once, from
-// facts about its layout, with a static check of each of them. The symbol version IBVERBS_PRIVATE_<n> changes when a
-// layout does; the layouts here hold for n = 34 (rdma-core 39 to 56), 57, 59 and 64 on 64-bit machines. context-ops.h
-// has what differs.
+// facts about its layouts, for 64-bit machines. What is alike in all that we know (abi/layout.h) is declared, with a
+// static check of each offset; what differs is found when libibverbs loads us: the operations' table (operations.h),
+// where a verbs_context begins, where a verbs_qp says that it is an extended one. Nothing that has grown is trusted to
+// be as large as in the headers of the machine that builds this.
 //
 // Calls return 0 or a positive errno (creation: a pointer, or null and errno). Nothing here throws.
 #pragma once
@@ -11,11 +12,15 @@
 #include <rdma/ib_user_verbs.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <ctime>
+#include <string>
 
-#include "context-ops.h"
+#include "abi/layout.h"
+#include "operations.h"
 
 // ---- devices
 // ----------------------------------------------------------------------------------------------------------------
@@ -92,18 +97,7 @@ struct verbs_mr {
     int access;
 };
 
-struct verbs_xrcd;
-
-enum : std::uint32_t { VERBS_QP_XRCD = 1, VERBS_QP_EX = 2 };
-
-struct verbs_qp {
-    union {
-        ibv_qp qp;
-        ibv_qp_ex qp_ex;
-    };
-    std::uint32_t comp_mask;  // VERBS_QP_*
-    verbs_xrcd* xrcd;
-};
+enum : std::uint32_t { VERBS_QP_EX = 2 };
 
 struct verbs_cq {
     union {
@@ -122,59 +116,44 @@ inline constexpr std::size_t kCommandCoreSize = sizeof(ib_uverbs_cmd_hdr) + size
 
 struct ibv_fd_arr;
 
+namespace swrnic::abi {
+
 // cmd: a request as above, cmd_size octets, which the function fills up to the driver data.
-extern "C" {
+//
+// _verbs_init_and_alloc_context calloc()s size octets with a verbs_context at offset (a number in a pointer's clothes)
+// and initialises that. It takes cmd_fd, also when it fails. The caller frees the memory with free(), after
+// verbs_uninit_context(), which closes cmd_fd and async_fd. verbs_set_ops overwrites what is not null in its table, and
+// may be called again. The destruction of a CQ, a QP or an SRQ returns after the application has acknowledged every
+// event of it that it has read.
+// clang-format off
+#define SWRNIC_PRIVATE_FUNCTIONS(F) \
+    F(void*, _verbs_init_and_alloc_context, (ibv_device* device, int cmd_fd, std::size_t size, verbs_context* offset, std::uint32_t driver_id)) \
+    F(void, verbs_uninit_context, (verbs_context* context)) \
+    F(void, verbs_set_ops, (verbs_context* context, const OperationTable* ops)) \
+    F(int, ibv_cmd_get_context, (verbs_context* context, void* cmd, std::size_t cmd_size, ib_uverbs_get_context_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_query_device_any, (ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr, std::size_t attr_size, ib_uverbs_ex_query_device_resp* resp, std::size_t* resp_size)) \
+    F(int, ibv_cmd_query_port, (ibv_context* context, std::uint8_t port_num, ibv_port_attr* attr, void* cmd, std::size_t cmd_size)) \
+    F(int, ibv_cmd_alloc_pd, (ibv_context* context, ibv_pd* pd, void* cmd, std::size_t cmd_size, ib_uverbs_alloc_pd_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_dealloc_pd, (ibv_pd* pd)) \
+    F(int, ibv_cmd_reg_mr, (ibv_pd* pd, void* addr, std::size_t length, std::uint64_t hca_va, int access, verbs_mr* mr, void* cmd, std::size_t cmd_size, ib_uverbs_reg_mr_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_dereg_mr, (verbs_mr* mr)) \
+    F(int, ibv_cmd_alloc_mw, (ibv_pd* pd, ibv_mw_type type, ibv_mw* mw, void* cmd, std::size_t cmd_size, ib_uverbs_alloc_mw_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_dealloc_mw, (ibv_mw* mw)) \
+    F(int, ibv_cmd_create_ah, (ibv_pd* pd, ibv_ah* ah, ibv_ah_attr* attr, ib_uverbs_create_ah_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_destroy_ah, (ibv_ah* ah)) \
+    F(int, ibv_cmd_attach_mcast, (ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)) \
+    F(int, ibv_cmd_detach_mcast, (ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)) \
+    F(int, ibv_cmd_create_cq, (ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector, ibv_cq* cq, void* cmd, std::size_t cmd_size, ib_uverbs_create_cq_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_destroy_cq, (ibv_cq* cq)) \
+    F(int, ibv_cmd_create_qp, (ibv_pd* pd, ibv_qp* qp, ibv_qp_init_attr* attr, void* cmd, std::size_t cmd_size, ib_uverbs_create_qp_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_modify_qp, (ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, void* cmd, std::size_t cmd_size)) \
+    F(int, ibv_cmd_destroy_qp, (ibv_qp* qp)) \
+    F(int, ibv_cmd_create_srq, (ibv_pd* pd, ibv_srq* srq, ibv_srq_init_attr* attr, void* cmd, std::size_t cmd_size, ib_uverbs_create_srq_resp* resp, std::size_t resp_size)) \
+    F(int, ibv_cmd_modify_srq, (ibv_srq* srq, ibv_srq_attr* attr, int attr_mask, void* cmd, std::size_t cmd_size)) \
+    F(int, ibv_cmd_destroy_srq, (ibv_srq* srq))
+// clang-format on
 
-#define SWRNIC_PASTE2(a, b) a##b
-#define SWRNIC_PASTE(a, b) SWRNIC_PASTE2(a, b)
-// The PABI's number is part of the name: a library of another layout cannot even be loaded.
-#define verbs_register_driver SWRNIC_PASTE(verbs_register_driver_, SWRNIC_PABI)
-void verbs_register_driver(const verbs_device_ops* ops);
-
-// calloc()s size octets with a verbs_context at context_offset (a number in a pointer's clothes) and initialises that.
-// Takes cmd_fd, also when it fails. The caller frees the memory with free(), after verbs_uninit_context().
-void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std::size_t size, verbs_context* context_offset,
-                                    std::uint32_t driver_id);
-void verbs_uninit_context(verbs_context* context);  // closes cmd_fd and async_fd
-// Overwrites what is not null in ops; may be called again.
-void verbs_set_ops(verbs_context* context, const verbs_context_ops* ops);
-
-#if SWRNIC_PABI >= 57
-int ibv_cmd_get_context(verbs_context* context, void* cmd, std::size_t cmd_size, ibv_fd_arr* fds,
-                        ib_uverbs_get_context_resp* resp, std::size_t resp_size);
-#else
-int ibv_cmd_get_context(verbs_context* context, void* cmd, std::size_t cmd_size, ib_uverbs_get_context_resp* resp,
-                        std::size_t resp_size);
-#endif
-int ibv_cmd_query_device_any(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
-                             std::size_t attr_size, ib_uverbs_ex_query_device_resp* resp, std::size_t* resp_size);
-int ibv_cmd_query_port(ibv_context* context, std::uint8_t port_num, ibv_port_attr* attr, void* cmd,
-                       std::size_t cmd_size);
-int ibv_cmd_alloc_pd(ibv_context* context, ibv_pd* pd, void* cmd, std::size_t cmd_size, ib_uverbs_alloc_pd_resp* resp,
-                     std::size_t resp_size);
-int ibv_cmd_dealloc_pd(ibv_pd* pd);
-int ibv_cmd_reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t hca_va, int access, verbs_mr* mr,
-                   void* cmd, std::size_t cmd_size, ib_uverbs_reg_mr_resp* resp, std::size_t resp_size);
-int ibv_cmd_dereg_mr(verbs_mr* mr);
-int ibv_cmd_alloc_mw(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw, void* cmd, std::size_t cmd_size,
-                     ib_uverbs_alloc_mw_resp* resp, std::size_t resp_size);
-int ibv_cmd_dealloc_mw(ibv_mw* mw);
-int ibv_cmd_create_ah(ibv_pd* pd, ibv_ah* ah, ibv_ah_attr* attr, ib_uverbs_create_ah_resp* resp, std::size_t resp_size);
-int ibv_cmd_destroy_ah(ibv_ah* ah);
-int ibv_cmd_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
-int ibv_cmd_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
-int ibv_cmd_create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector, ibv_cq* cq, void* cmd,
-                      std::size_t cmd_size, ib_uverbs_create_cq_resp* resp, std::size_t resp_size);
-int ibv_cmd_destroy_cq(ibv_cq* cq);  // returns after the application has acknowledged every event that it has read
-int ibv_cmd_create_qp(ibv_pd* pd, ibv_qp* qp, ibv_qp_init_attr* attr, void* cmd, std::size_t cmd_size,
-                      ib_uverbs_create_qp_resp* resp, std::size_t resp_size);
-int ibv_cmd_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, void* cmd, std::size_t cmd_size);
-int ibv_cmd_destroy_qp(ibv_qp* qp);  // as ibv_cmd_destroy_cq
-int ibv_cmd_create_srq(ibv_pd* pd, ibv_srq* srq, ibv_srq_init_attr* attr, void* cmd, std::size_t cmd_size,
-                       ib_uverbs_create_srq_resp* resp, std::size_t resp_size);
-int ibv_cmd_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int attr_mask, void* cmd, std::size_t cmd_size);
-int ibv_cmd_destroy_srq(ibv_srq* srq);  // as ibv_cmd_destroy_cq
-}
+}  // namespace swrnic::abi
 
 // ---- checks
 // -----------------------------------------------------------------------------------------------------------------
@@ -210,12 +189,70 @@ static_assert(offsetof(verbs_device, sysfs) == 696 && offsetof(verbs_device, cor
 
 static_assert(sizeof(verbs_mr) == 56 && sizeof(ibv_mr) == 48);
 static_assert(offsetof(verbs_mr, mr_type) == 48 && offsetof(verbs_mr, access) == 52);
-static_assert(offsetof(verbs_qp, comp_mask) == sizeof(ibv_qp_ex));
 #ifdef __x86_64__  // measured there; these hold pthread objects, whose size is the architecture's
-static_assert(sizeof(ibv_qp) == 160 && sizeof(ibv_qp_ex) == 352);
-static_assert(offsetof(verbs_qp, comp_mask) == 352 && offsetof(verbs_qp, xrcd) == 360);
+static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp_ex, wr_abort) == 336);
 static_assert(sizeof(ibv_cq) == 128 && sizeof(ibv_cq_ex) == 288 && sizeof(verbs_cq) == 288);
-static_assert(sizeof(verbs_context) == 648 && offsetof(verbs_context, context) == 320);
+static_assert(sizeof(ibv_context) == 328);
 #endif
 
 static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
+
+// ---- the libibverbs that has loaded us
+// ------------------------------------------------------------------------------------------
+
+namespace swrnic::abi {
+
+// libibverbs' part of a queue pair: a verbs_qp, whose ibv_qp_ex has grown and may grow.
+union QueuePair {
+    ibv_qp qp;
+    ibv_qp_ex qp_ex;
+    std::array<std::byte, 448> room;
+};
+
+// An ibv_port_attr as a newer libibverbs fills it.
+union PortAttributes {
+    ibv_port_attr attr;
+    std::array<std::byte, 128> room;
+};
+
+struct Libibverbs {
+#define SWRNIC_POINTER(Result, name, arguments) Result(*name) arguments;
+    SWRNIC_PRIVATE_FUNCTIONS(SWRNIC_POINTER)
+#undef SWRNIC_POINTER
+    void (*verbs_register_driver)(const verbs_device_ops* ops);  // verbs_register_driver_<pabi>
+    const Layout* layout;
+    std::size_t qp_comp_mask;  // where it looks for VERBS_QP_EX in a verbs_qp
+};
+
+// Bound once, while the driver registers; everything else comes behind that.
+extern Libibverbs libibverbs;
+
+// Looks at the libibverbs of this process. False: it has a layout that we do not know, and why says so in one line.
+bool bind(std::string& why);
+
+inline int get_context(verbs_context* context, void* cmd, std::size_t cmd_size, ib_uverbs_get_context_resp* resp,
+                       std::size_t resp_size) {
+    if (libibverbs.layout->pabi < 57) return libibverbs.ibv_cmd_get_context(context, cmd, cmd_size, resp, resp_size);
+    using Since57 = int (*)(verbs_context*, void*, std::size_t, ibv_fd_arr*, ib_uverbs_get_context_resp*, std::size_t);
+    const auto function = reinterpret_cast<Since57>(reinterpret_cast<Operation>(libibverbs.ibv_cmd_get_context));
+    return function(context, cmd, cmd_size, nullptr, resp, resp_size);
+}
+
+inline void mark_extended(QueuePair& qp) {
+    constexpr std::uint32_t kMask = VERBS_QP_EX;
+    std::memcpy(qp.room.data() + libibverbs.qp_comp_mask, &kMask, sizeof(kMask));
+}
+
+// A verbs_context ends with its ibv_context.
+inline verbs_context* verbs_context_of(ibv_context* context) {
+    return reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(context) - libibverbs.layout->context_offset);
+}
+
+// It knows its own size, in front of the ibv_context. What is not as long as we think was cut off or has grown.
+inline bool is_as_known(ibv_context* context) {
+    std::size_t size;
+    std::memcpy(&size, reinterpret_cast<std::byte*>(context) - sizeof(size), sizeof(size));
+    return size == libibverbs.layout->context_offset + sizeof(ibv_context);
+}
+
+}  // namespace swrnic::abi

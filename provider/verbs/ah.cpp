@@ -17,7 +17,8 @@ namespace swrnic::verbs {
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept {
     std::unique_ptr<Ah> ah(new (std::nothrow) Ah{});
     Response<ib_uverbs_create_ah_resp, swrnic_create_ah_resp> response;
-    const int error = ah ? ibv_cmd_create_ah(pd, &ah->base, attr, response.core(), response.size()) : ENOMEM;
+    const int error =
+        ah ? abi::libibverbs.ibv_cmd_create_ah(pd, &ah->base, attr, response.core(), response.size()) : ENOMEM;
     if (error) {
         errno = error;
         return nullptr;
@@ -28,7 +29,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept {
 }
 
 int destroy_ah(ibv_ah* ah) noexcept {
-    const int error = ibv_cmd_destroy_ah(ah);
+    const int error = abi::libibverbs.ibv_cmd_destroy_ah(ah);
     if (!error) delete &to_ah(ah);
     return error;
 }

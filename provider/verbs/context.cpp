@@ -18,22 +18,22 @@
 namespace swrnic::verbs {
 namespace {
 
-constexpr verbs_context_ops context_ops() {
-    verbs_context_ops ops{};
+constexpr abi::Operations operations() {
+    abi::Operations ops{};
 #define SWRNIC_GIVE(name) ops.name = name;
     SWRNIC_VERBS(SWRNIC_GIVE)
 #undef SWRNIC_GIVE
     ops.free_context = free_context;
     return ops;
 }
-constexpr verbs_context_ops kContextOps = context_ops();
 
 // The uverbs side of a context; freed with its memory unless it is handed on.
 struct FreeContext {
     void operator()(Context* context) const {
         const int error = errno;
-        verbs_uninit_context(&context->base);
-        std::free(context);
+        verbs_context* const whole = abi::verbs_context_of(&context->base);
+        abi::libibverbs.verbs_uninit_context(whole);
+        std::free(whole);
         errno = error;
     }
 };
@@ -45,13 +45,8 @@ bool get_context(Context& context, swrnic_alloc_ucontext_resp& answer) {
     driver.abi_version = SWRNIC_ABI_NEWEST;
     Request<ib_uverbs_get_context, swrnic_alloc_ucontext_req> request(driver);
     Response<ib_uverbs_get_context_resp, swrnic_alloc_ucontext_resp> response;
-#if SWRNIC_PABI >= 57
-    const int error =
-        ibv_cmd_get_context(&context.base, request.data(), request.size(), nullptr, response.core(), response.size());
-#else
-    const int error =
-        ibv_cmd_get_context(&context.base, request.data(), request.size(), response.core(), response.size());
-#endif
+    const int error = abi::get_context(abi::verbs_context_of(&context.base), request.data(), request.size(),
+                                       response.core(), response.size());
     if (error == EPROTO) {
         log(LogLevel::kError,
             "the device no longer speaks version {} of the provider interface: a newer swrnic-provider is needed",
@@ -75,10 +70,20 @@ bool get_context(Context& context, swrnic_alloc_ucontext_resp& answer) {
 }
 
 verbs_context* open_context(ibv_device* device, int cmd_fd) {
-    auto* memory = _verbs_init_and_alloc_context(
-        device, cmd_fd, sizeof(Context), reinterpret_cast<verbs_context*>(offsetof(Context, base)), SWRNIC_DRIVER_ID);
-    ContextPtr context(static_cast<Context*>(memory));
-    if (!context) return nullptr;
+    constexpr std::size_t kRoom = 512;  // for a verbs_context that is longer than we think, until we have looked
+    const std::size_t offset = abi::libibverbs.layout->context_offset;
+    void* const memory = abi::libibverbs._verbs_init_and_alloc_context(device, cmd_fd, offset + sizeof(Context) + kRoom,
+                                                                       nullptr, SWRNIC_DRIVER_ID);
+    if (memory == nullptr) return nullptr;
+    ContextPtr context(reinterpret_cast<Context*>(static_cast<std::byte*>(memory) + offset));
+    if (!abi::is_as_known(&context->base)) {
+        log(LogLevel::kError,
+            "this libibverbs has another verbs_context than rdma-core released with its ABI: install a newer swrnic, "
+            "or {}",
+            abi::kKnownReleases);
+        errno = EPROTO;
+        return nullptr;
+    }
 
     Config config;
     std::string error;
@@ -96,7 +101,7 @@ verbs_context* open_context(ibv_device* device, int cmd_fd) {
         return nullptr;
     }
     ibv_device_attr_ex attr{};
-    const int query_error = query_device_ex(&context->base.context, nullptr, &attr, sizeof(attr.orig_attr));
+    const int query_error = query_device_ex(&context->base, nullptr, &attr, sizeof(attr.orig_attr));
     if (query_error) {
         errno = query_error;
         return nullptr;
@@ -105,8 +110,11 @@ verbs_context* open_context(ibv_device* device, int cmd_fd) {
     context->state = state.get();
     watch_forks(*context);
     static_cast<void>(state.release());
-    verbs_set_ops(&context->base, &kContextOps);
-    return &context.release()->base;
+    static const abi::OperationTable table = abi::arrange(operations(), abi::libibverbs.layout->release);
+    verbs_context* const whole = abi::verbs_context_of(&context->base);
+    abi::libibverbs.verbs_set_ops(whole, &table);
+    static_cast<void>(context.release());
+    return whole;
 }
 
 }  // namespace

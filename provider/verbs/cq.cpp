@@ -60,13 +60,13 @@ int make_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_v
     if (comp_vector < 0 || comp_vector >= context->num_comp_vectors) return EINVAL;
     Request<ib_uverbs_create_cq> request;
     Response<ib_uverbs_create_cq_resp> response;
-    const int error = ibv_cmd_create_cq(context, cqe, channel, comp_vector, &cq.base.cq, request.data(), request.size(),
-                                        response.core(), response.size());
+    const int error = abi::libibverbs.ibv_cmd_create_cq(context, cqe, channel, comp_vector, &cq.base.cq, request.data(),
+                                                        request.size(), response.core(), response.size());
     if (error) return error;
     cq.engine = &state.engine();
     cq.impl = cq.engine->create_cq(static_cast<std::uint32_t>(cqe), cq.base.cq.handle, clock);
     if (!cq.impl) {
-        ibv_cmd_destroy_cq(&cq.base.cq);
+        abi::libibverbs.ibv_cmd_destroy_cq(&cq.base.cq);
         return ENOMEM;
     }
     cq.base.cq.cqe = static_cast<int>(cq.engine->cq_entries(*cq.impl));
@@ -95,7 +95,7 @@ int resize_cq(ibv_cq* ibcq, int cqe) noexcept {
 // The command first: it waits until every event that was read is acknowledged, and until then the application may poll.
 int destroy_cq(ibv_cq* ibcq) noexcept {
     Cq& cq = to_cq(ibcq);
-    const int error = ibv_cmd_destroy_cq(ibcq);
+    const int error = abi::libibverbs.ibv_cmd_destroy_cq(ibcq);
     if (error) return error;
     cq.engine->destroy_cq(cq.impl);
     delete &cq;

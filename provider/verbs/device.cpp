@@ -7,8 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <string>
 #include <string_view>
 
+#include "log.h"
 #include "verbs.h"
 
 namespace swrnic::verbs {
@@ -74,7 +77,13 @@ const verbs_device_ops kDeviceOps = {
 namespace {
 // dlopen() of this library is its registration: the one thing that happens before main().
 [[gnu::constructor]] void register_driver() {
-    verbs_register_driver(&kDeviceOps);
+    try {
+        std::string why;
+        if (abi::bind(why)) return abi::libibverbs.verbs_register_driver(&kDeviceOps);
+        log(LogLevel::kError, "{}", why);
+    } catch (const std::exception& failed) {
+        log(LogLevel::kError, "the provider cannot be used: {}", failed.what());
+    }
 }
 }  // namespace
 

@@ -61,8 +61,8 @@ void put_refusal(Function& function) {
 }
 
 // In the child the context answers EIO to everything; what its destroying verbs would free is left alone.
-constexpr verbs_context_ops dead_ops() {
-    verbs_context_ops ops{};
+constexpr abi::Operations refusals() {
+    abi::Operations ops{};
 #define SWRNIC_REFUSE(name) ops.name = refuse(ops.name);
     SWRNIC_VERBS(SWRNIC_REFUSE)
 #undef SWRNIC_REFUSE
@@ -72,7 +72,12 @@ constexpr verbs_context_ops dead_ops() {
     ops.post_srq_recv = [](ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) { return *bad_wr = wr, io_error(); };
     return ops;
 }
-constexpr verbs_context_ops kDeadOps = dead_ops();
+
+// Arranged before the first fork: a child should not.
+const abi::OperationTable& dead_table() {
+    static const abi::OperationTable table = abi::arrange(refusals(), abi::libibverbs.layout->release);
+    return table;
+}
 
 // Nothing can be read without a completion in hand.
 void die(ibv_cq_ex& cq) {
@@ -113,7 +118,7 @@ void in_parent() {
 void in_child() {
     for (Context* context : open_contexts().list) {
         context->state->abandon_after_fork();
-        verbs_set_ops(&context->base, &kDeadOps);
+        abi::libibverbs.verbs_set_ops(abi::verbs_context_of(&context->base), &dead_table());
     }
     for (ibv_cq_ex* cq : open_contexts().cqs)
         die(*cq);
@@ -130,6 +135,7 @@ void in_child() {
 void watch_forks(Context& context) {
     static const int registered = pthread_atfork(before_fork, in_parent, in_child);
     static_cast<void>(registered);
+    static_cast<void>(dead_table());
     const std::lock_guard lock(open_contexts().mutex);
     open_contexts().list.push_back(&context);
 }

@@ -84,9 +84,9 @@ int tell_shim(ibv_pd* pd, void* addr, std::size_t length, unsigned access, std::
     driver.stag = stag;
     Request<ib_uverbs_reg_mr, swrnic_reg_mr_req> request(driver);
     Response<ib_uverbs_reg_mr_resp> response;
-    return ibv_cmd_reg_mr(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr),
-                          static_cast<int>(access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE)), mr,
-                          request.data(), request.size(), response.core(), response.size());
+    return abi::libibverbs.ibv_cmd_reg_mr(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr),
+                                          static_cast<int>(access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE)),
+                                          mr, request.data(), request.size(), response.core(), response.size());
 }
 
 int register_region(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t hca_va, unsigned access, verbs_mr* mr) {
@@ -136,11 +136,11 @@ int reregister(Mr& mr, unsigned flags, ibv_pd* pd, void* addr, std::size_t lengt
     auto& engine = to_state(mr.base.mr.context).engine();
     if (!engine.deregister_region(mr.base.mr.lkey)) {
         engine.deregister_region(fresh.mr.lkey);
-        ibv_cmd_dereg_mr(&fresh);
+        abi::libibverbs.ibv_cmd_dereg_mr(&fresh);
         return EBUSY;
     }
     verbs_mr old = mr.base;
-    const int lost = ibv_cmd_dereg_mr(&old);
+    const int lost = abi::libibverbs.ibv_cmd_dereg_mr(&old);
     mr.base.mr.handle = fresh.mr.handle;
     mr.base.mr.lkey = mr.base.mr.rkey = fresh.mr.lkey;
     mr.base.access = fresh.access;
@@ -172,7 +172,7 @@ int rereg_mr(verbs_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length
 
 int dereg_mr(verbs_mr* mr) noexcept {
     if (!to_state(mr->mr.context).engine().deregister_region(mr->mr.lkey)) return EBUSY;  // ibv_dereg_mr(3)
-    const int error = ibv_cmd_dereg_mr(mr);
+    const int error = abi::libibverbs.ibv_cmd_dereg_mr(mr);
     if (!error) delete &to_mr(mr);
     return error;
 }

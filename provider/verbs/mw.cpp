@@ -26,7 +26,8 @@ int alloc(ibv_pd* pd, ibv_mw_type type, ibv_mw* mw) {
     if (driver.stag == 0) return ENOMEM;
     Request<ib_uverbs_alloc_mw, swrnic_alloc_mw_req> request(driver);
     Response<ib_uverbs_alloc_mw_resp> response;
-    const int error = ibv_cmd_alloc_mw(pd, type, mw, request.data(), request.size(), response.core(), response.size());
+    const int error = abi::libibverbs.ibv_cmd_alloc_mw(pd, type, mw, request.data(), request.size(), response.core(),
+                                                       response.size());
     if (error) engine.destroy_window(driver.stag);
     return error;
 }
@@ -43,7 +44,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
 
 // Ends its binding, and what is under way through it.
 int dealloc_mw(ibv_mw* mw) noexcept {
-    const int error = ibv_cmd_dealloc_mw(mw);
+    const int error = abi::libibverbs.ibv_cmd_dealloc_mw(mw);
     if (error) return error;
     to_state(mw->context).engine().destroy_window(mw->rkey);
     delete mw;

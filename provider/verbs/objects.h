@@ -21,9 +21,10 @@ namespace swrnic::verbs {
 
 class ContextState;
 
-// calloc()ed and freed by free(): libibverbs' rule. Hence the pointer to all that has a constructor.
+// The end of what libibverbs calloc()s, and free() frees: in front of it lies the rest of a verbs_context. Hence the
+// pointer to all that has a constructor.
 struct Context {
-    verbs_context base;
+    ibv_context base;
     ContextState* state;
 };
 
@@ -95,7 +96,7 @@ struct QpEx {
 };
 
 struct Qp {
-    verbs_qp base;
+    abi::QueuePair base;
     engine::Engine* engine;
     engine::Qp* impl;               // null: a UD QP
     engine::DatagramQp* datagrams;  // of a UD QP, else null
@@ -108,8 +109,7 @@ struct Qp {
 };
 
 inline Context& to_context(ibv_context* context) {
-    auto* base = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
-    return *reinterpret_cast<Context*>(base);
+    return *reinterpret_cast<Context*>(context);
 }
 inline ContextState& to_state(ibv_context* context) {
     return *to_context(context).state;

@@ -25,8 +25,8 @@ ibv_pd* alloc_pd(ibv_context* context) noexcept {
     if (!pd) return fail<ibv_pd>(ENOMEM);
     Request<ib_uverbs_alloc_pd> request;
     Response<ib_uverbs_alloc_pd_resp> response;
-    const int error =
-        ibv_cmd_alloc_pd(context, &pd->base, request.data(), request.size(), response.core(), response.size());
+    const int error = abi::libibverbs.ibv_cmd_alloc_pd(context, &pd->base, request.data(), request.size(),
+                                                       response.core(), response.size());
     if (error) return fail<ibv_pd>(error);
     return &pd.release()->base;
 }
@@ -37,7 +37,7 @@ int dealloc_pd(ibv_pd* ibpd) noexcept {
     if (pd.parent_of != nullptr) {
         --pd.parent_of->users;
         if (pd.thread_domain != nullptr) --pd.thread_domain->users;
-    } else if (const int error = ibv_cmd_dealloc_pd(ibpd); error != 0) {
+    } else if (const int error = abi::libibverbs.ibv_cmd_dealloc_pd(ibpd); error != 0) {
         return error;
     }
     delete &pd;

@@ -13,7 +13,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     std::size_t attr_size) noexcept {
     ib_uverbs_ex_query_device_resp response{};
     std::size_t response_size = sizeof(response);
-    const int error = ibv_cmd_query_device_any(context, input, attr, attr_size, &response, &response_size);
+    const int error =
+        abi::libibverbs.ibv_cmd_query_device_any(context, input, attr, attr_size, &response, &response_size);
     if (error) return error;
     // Fast registration is for consumers in the kernel; both shims are to look alike from here.
     attr->orig_attr.device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_MEM_MGT_EXTENSIONS);
@@ -33,7 +34,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 
 int query_port(ibv_context* context, std::uint8_t port_num, ibv_port_attr* attr) noexcept {
     Request<ib_uverbs_query_port> request;
-    return ibv_cmd_query_port(context, port_num, attr, request.data(), request.size());
+    return abi::libibverbs.ibv_cmd_query_port(context, port_num, attr, request.data(), request.size());
 }
 
 }  // namespace swrnic::verbs

@@ -81,7 +81,8 @@ int tell_shim(ibv_pd* pd, const ContextState& state, ibv_qp_init_attr& attr, boo
     driver.own_reads = confirms && state.abi_version() >= 4 ? 1 : 0;
     Request<ib_uverbs_create_qp, swrnic_create_qp_req> request(driver);
     Response<ib_uverbs_create_qp_resp> response;
-    return ibv_cmd_create_qp(pd, qp, &attr, request.data(), request.size(), response.core(), response.size());
+    return abi::libibverbs.ibv_cmd_create_qp(pd, qp, &attr, request.data(), request.size(), response.core(),
+                                             response.size());
 }
 
 // EADDRINUSE: the shim has made the QP, but its number is that of one that has not left us yet.
@@ -128,7 +129,7 @@ int create(ibv_pd* pd, ibv_qp_init_attr& attr, Qp& qp) {
     }
     if (!qp.impl && !qp.datagrams) {
         state.statistics().remove_qp(qp.base.qp.qp_num);
-        ibv_cmd_destroy_qp(&qp.base.qp);
+        abi::libibverbs.ibv_cmd_destroy_qp(&qp.base.qp);
         return ENOMEM;
     }
     attr.cap = qp.cap;
@@ -206,7 +207,7 @@ void note_rnr_retry(Qp& qp, const ibv_qp_attr& attr, int mask) {
 
 int tell_shim(Qp& qp, ibv_qp_attr& attr, int mask) {
     Request<ib_uverbs_modify_qp> request;
-    return ibv_cmd_modify_qp(&qp.base.qp, &attr, mask, request.data(), request.size());
+    return abi::libibverbs.ibv_cmd_modify_qp(&qp.base.qp, &attr, mask, request.data(), request.size());
 }
 
 // RTR with the peer's address. The shim goes first: it knows what can be reached.
@@ -285,7 +286,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
     // it while the next one is made.
     if (error == EADDRINUSE) {
         ibv_qp* const next = create_qp(pd, attr);
-        ibv_cmd_destroy_qp(&qp->base.qp);
+        abi::libibverbs.ibv_cmd_destroy_qp(&qp->base.qp);
         return next;
     }
     if (error) {
@@ -333,9 +334,9 @@ int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* i
     attr->max_dest_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(ird, 255));
     attr->sq_draining = now.draining ? 1 : 0;
     attr->port_num = 1;
-    ibv_port_attr port{};
-    if (!now.wired && (attr_mask & IBV_QP_PATH_MTU) && query_port(ibqp->context, 1, &port) == 0)
-        attr->path_mtu = port.active_mtu;
+    abi::PortAttributes port{};
+    if (!now.wired && (attr_mask & IBV_QP_PATH_MTU) && query_port(ibqp->context, 1, &port.attr) == 0)
+        attr->path_mtu = port.attr.active_mtu;
     attr->cap = qp.cap;
     *init_attr = ibv_qp_init_attr{};
     init_attr->qp_context = ibqp->qp_context;
@@ -351,7 +352,7 @@ int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* i
 // The command first: it waits for the acknowledgement of events, and until then the application may query the QP.
 int destroy_qp(ibv_qp* ibqp) noexcept {
     Qp& qp = to_qp(ibqp);
-    const int error = ibv_cmd_destroy_qp(ibqp);
+    const int error = abi::libibverbs.ibv_cmd_destroy_qp(ibqp);
     if (error) return error;
     const std::uint32_t qpn = ibqp->qp_num;
     if (qp.datagrams) {

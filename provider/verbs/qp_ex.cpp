@@ -289,7 +289,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) noexcept {
     Qp& qp = to_qp(made);
     if (ex) {
         qp.ex = std::move(ex);
-        qp.base.comp_mask |= VERBS_QP_EX;
+        abi::mark_extended(qp.base);
         give_functions(qp.base.qp_ex);
         if (qp.datagrams != nullptr) give_datagram_functions(qp.base.qp_ex);
         try {

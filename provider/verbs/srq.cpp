@@ -28,14 +28,14 @@ int create(ibv_pd* pd, ibv_srq_init_attr& attr, Srq& srq) {
     if (granted.attr.max_sge > max_sge) return EINVAL;
     Request<ib_uverbs_create_srq> request;
     Response<ib_uverbs_create_srq_resp> response;
-    const int error =
-        ibv_cmd_create_srq(pd, &srq.base, &granted, request.data(), request.size(), response.core(), response.size());
+    const int error = abi::libibverbs.ibv_cmd_create_srq(pd, &srq.base, &granted, request.data(), request.size(),
+                                                         response.core(), response.size());
     if (error) return error;
     srq.engine = &state.engine();
     srq.max_sge = granted.attr.max_sge;
     srq.impl = srq.engine->create_srq(domain_of(*pd), granted.attr.max_wr, srq.max_sge, srq.base.handle);
     if (!srq.impl) {
-        ibv_cmd_destroy_srq(&srq.base);
+        abi::libibverbs.ibv_cmd_destroy_srq(&srq.base);
         return ENOMEM;
     }
     attr.attr = granted.attr;
@@ -69,7 +69,8 @@ int modify_srq(ibv_srq* ibsrq, ibv_srq_attr* attr, int attr_mask) noexcept {
         if (attr->srq_limit > srq.engine->query_srq(*srq.impl).max_wr) return EINVAL;
         // The shim first: it lets the event pass only where a limit is armed.
         Request<ib_uverbs_modify_srq> request;
-        const int error = ibv_cmd_modify_srq(ibsrq, attr, IBV_SRQ_LIMIT, request.data(), request.size());
+        const int error =
+            abi::libibverbs.ibv_cmd_modify_srq(ibsrq, attr, IBV_SRQ_LIMIT, request.data(), request.size());
         if (error) return error;
         if (!srq.engine->arm_srq_limit(*srq.impl, attr->srq_limit)) return EINVAL;
     }
@@ -86,7 +87,7 @@ int query_srq(ibv_srq* ibsrq, ibv_srq_attr* attr) noexcept {
 // The command first, as for a CQ: it knows whether a QP still uses the queue.
 int destroy_srq(ibv_srq* ibsrq) noexcept {
     Srq& srq = to_srq(ibsrq);
-    const int error = ibv_cmd_destroy_srq(ibsrq);
+    const int error = abi::libibverbs.ibv_cmd_destroy_srq(ibsrq);
     if (error) return error;
     srq.engine->destroy_srq(srq.impl);
     delete &srq;

@@ -56,7 +56,7 @@ int modify_datagram_qp(Qp& qp, ibv_qp_attr& attr, int mask) {
     if ((mask & IBV_QP_QKEY) != 0) qp.wiring.qkey = attr.qkey;
     if ((mask & IBV_QP_SQ_PSN) != 0) qp.wiring.sq_psn = attr.sq_psn;
     Request<ib_uverbs_modify_qp> request;
-    return ibv_cmd_modify_qp(&qp.base.qp, &attr, mask, request.data(), request.size());
+    return abi::libibverbs.ibv_cmd_modify_qp(&qp.base.qp, &attr, mask, request.data(), request.size());
 }
 
 int post_datagram(Qp& qp, const engine::SendWr& wr, std::span<const engine::Sge> sges, const DatagramTo& to) {
@@ -77,7 +77,7 @@ int post_datagram(Qp& qp, const engine::SendWr& wr, std::span<const engine::Sge>
 // The group's socket comes behind the command.
 int attach_mcast(ibv_qp* ibqp, const ibv_gid* gid, std::uint16_t lid) noexcept {
     if (to_qp(ibqp).datagrams == nullptr) return EINVAL;
-    const int error = ibv_cmd_attach_mcast(ibqp, gid, lid);
+    const int error = abi::libibverbs.ibv_cmd_attach_mcast(ibqp, gid, lid);
     if (!error) to_state(ibqp->context).control_readable();
     return error;
 }
@@ -85,7 +85,7 @@ int attach_mcast(ibv_qp* ibqp, const ibv_gid* gid, std::uint16_t lid) noexcept {
 int detach_mcast(ibv_qp* ibqp, const ibv_gid* gid, std::uint16_t lid) noexcept {
     Qp& qp = to_qp(ibqp);
     if (qp.datagrams == nullptr) return EINVAL;
-    const int error = ibv_cmd_detach_mcast(ibqp, gid, lid);
+    const int error = abi::libibverbs.ibv_cmd_detach_mcast(ibqp, gid, lid);
     if (!error) qp.engine->leave_group(*qp.datagrams, as_group(*gid));
     return error;
 }

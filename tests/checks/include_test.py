@@ -26,14 +26,14 @@ ROOMS = {
                                      [CONTRACT, "config.h", "log.h", "stat_page.h", "host/statistics.h", "provider-abi.h", "verbs/verbs.h"]),
     "provider/host/statistics.cpp": ([CONTRACT, *COMMON, *ENGINE],
                                      [*HIDDEN, "engine/core/foreign_memory.h", "provider-abi.h", "verbs/verbs.h", "swrnic_policy.h"]),
-    "provider/verbs/qp.cpp": ([CONTRACT, *COMMON, *ENGINE, "host/event_file.h", "provider-abi.h"],
+    "provider/verbs/qp.cpp": ([CONTRACT, *COMMON, *ENGINE, "host/event_file.h", "provider-abi.h", "abi/layout.h"],
                               [*HIDDEN, "engine/core/foreign_memory.h", "swrnic_policy.h", "swrnic_mpa.h"]),
     "kernel-shim/mpa/swrnic_mpa.c": ([CONTRACT], ["swrnic_policy.h", "config.h", "log.h", "wire/byteorder.h"]),
     "kernel-shim/userspace/net.cpp": ([CONTRACT, "swrnic_policy.h", "swrnic_mpa.h", *COMMON],
-                                      ["wire/fpdu.h", *ENGINE, *HIDDEN, "host/event_file.h", "provider-abi.h", "context-ops.h"]),
+                                      ["wire/fpdu.h", *ENGINE, *HIDDEN, "host/event_file.h", "provider-abi.h", "operations.h", "abi/layout.h"]),
     "swrnicd/server.cpp": ([CONTRACT, "swrnic-serve.h", *COMMON, *ENGINE, "engine/core/foreign_memory.h", "host/event_file.h"],
                            [*HIDDEN, "provider-abi.h", "verbs/verbs.h", "swrnic_policy.h"]),
-    "tools/run.cpp": (COMMON, [CONTRACT, "wire/fpdu.h", *ENGINE, "host/statistics.h", "provider-abi.h"]),
+    "tools/run.cpp": ([*COMMON, "abi/layout.h"], [CONTRACT, "wire/fpdu.h", *ENGINE, "host/statistics.h", "provider-abi.h", "operations.h"]),
 }
 
 root = pathlib.Path(__file__).resolve().parents[2]

@@ -86,6 +86,11 @@ InstallTree::~InstallTree() {
     fs::remove_all(dir_, ignored);
 }
 
+void InstallTree::add_providers() const {
+    for (const char* pabi : {"34", "57", "59", "64", "65"})
+        add_library(std::string{"libswrnic-rdmav"} + pabi + ".so");
+}
+
 void InstallTree::add_library(const std::string& name) const {
     fs::copy_file(SWRNIC_STUB, dir_ + "/lib/" + name);
 }

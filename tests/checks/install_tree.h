@@ -34,6 +34,8 @@ class InstallTree {
     [[nodiscard]] std::string path(const std::string& name) const { return dir_ + "/" + name; }
     // Puts the library that does nothing at lib/NAME.
     void add_library(const std::string& name) const;
+    // The same under each name by which a libibverbs looks for the provider.
+    void add_providers() const;
     [[nodiscard]] Outcome swrnic(const std::vector<std::string>& arguments, const Environment& environment = {},
                                  const std::string& input = {}) const;
 

@@ -14,7 +14,7 @@ class RunTest : public ::testing::Test {
   protected:
     void SetUp() override {
         tree_.add_library("libswrnic-preload.so");
-        tree_.add_library("libswrnic-rdmav34.so");
+        tree_.add_providers();
     }
 
     // What LD_PRELOAD begins with, by the kind of build.
@@ -135,7 +135,7 @@ TEST(RunWithoutLibraries, IsRefusedAndSaysWhereItLooked) {
 TEST(RunFromAPathThatCannotBeListed, IsRefused) {
     const InstallTree tree{" with blank"};
     tree.add_library("libswrnic-preload.so");
-    tree.add_library("libswrnic-rdmav34.so");
+    tree.add_providers();
     const Outcome outcome = tree.swrnic({"run", "echo", "started"});
     EXPECT_EQ(outcome.code, 2);
     EXPECT_NE(outcome.err.find("move the build"), std::string::npos) << outcome.err;

@@ -21,7 +21,7 @@ swrnic=$work$prefix/bin/swrnic
 grep -qx "ExecStart=$prefix/sbin/swrnicd" "$work$prefix/lib/systemd/system/swrnicd.service" || fail 'no unit of swrnicd'
 [ -x "$swrnic" ] || fail "no $prefix/bin/swrnic"
 grep -qx 'driver swrnic' "$(find "$work" -path '*/etc/libibverbs.d/swrnic.driver')" || fail 'no .driver file'
-for library in 'libibverbs/libswrnic-rdmav*.so' swrnic/libswrnic-preload.so; do
+for library in libibverbs/libswrnic-rdmav{34,57,59,64,65}.so swrnic/libswrnic-preload.so; do
     [ "$(find "$work" -path "*/lib*/$library" | wc -l)" = 1 ] || fail "not one $library"
 done
 works_from() { # DIRECTORY SWRNIC: the build tree must not be what answers

@@ -4,8 +4,6 @@
 #include <link.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -15,9 +13,6 @@
 namespace swrnic::tools {
 
 namespace {
-
-// The numbers that rdma-core has given to its private provider ABI so far.
-constexpr std::array<unsigned, 4> kKnownPabis{34, 57, 59, 64};
 
 // Kept until the end of the process: rdma-core's libraries are not made to be unloaded.
 void* load(const char* name) {
@@ -40,41 +35,21 @@ std::string release_of(const std::string& path) {
     return before == std::string::npos ? "?" : path.substr(before + 1);
 }
 
-unsigned pabi_of(void* libibverbs) {
-    for (const unsigned pabi : kKnownPabis) {
-        if (::dlsym(libibverbs, fmt::format("verbs_register_driver_{}", pabi).c_str()) != nullptr) return pabi;
-    }
-    return 0;
-}
-
-Finding check_fit(const Libraries& libraries, unsigned pabi) {
-    const auto& all = libraries.providers;
-    const auto fit = std::find_if(all.begin(), all.end(), [&](const Provider& p) { return p.pabi == pabi; });
-    if (fit != all.end()) return ok(fmt::format("the provider fits it: {}", fit->path));
-    if (all.empty())
-        return fail(fmt::format("no provider libswrnic-rdmav{}.so in {}", pabi, fmt::join(libraries.searched, ", ")),
-                    "build the whole tree (cmake --build build), or install the package again");
-    return fail(fmt::format("the provider was built for ABI {} ({}), libibverbs has {}", all.front().pabi,
-                            all.front().path, pabi),
-                "build swrnic again on this host, against its libibverbs-dev");
-}
-
 void check_libibverbs(const Libraries& libraries, Findings& findings) {
-    void* handle = load("libibverbs.so.1");
-    if (handle == nullptr) {
+    const auto library = find_libibverbs();
+    if (!library) {
         findings.push_back(fail("libibverbs is not installed", "apt-get install libibverbs1"));
         return;
     }
-    const std::string path = real_path_of(handle);
-    const unsigned pabi = pabi_of(handle);
-    if (pabi == 0) {
-        findings.push_back(fail(fmt::format("{} has a private provider ABI that swrnic does not know", path),
-                                "a newer swrnic may; rdma-core 39 to 61 and 64 are known"));
-    } else {
-        findings.push_back(
-            ok(fmt::format("libibverbs of rdma-core {}, private provider ABI {} ({})", release_of(path), pabi, path)));
-        findings.push_back(check_fit(libraries, pabi));
+    std::string why;
+    const Provider* const provider = provider_for(*library, libraries, why);
+    if (provider == nullptr) {
+        findings.push_back(fail(why, "`swrnic run` refuses to start a program until then"));
+        return;
     }
+    findings.push_back(ok(abi::in_words(*library)));
+    findings.push_back(ok(fmt::format("the provider for private ABI {}: {}, in the layout of rdma-core {} and later",
+                                      library->pabi, provider->path, library->layout->release)));
 }
 
 Finding check_librdmacm() {
