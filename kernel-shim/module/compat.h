@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* All that differs between the kernels that we build for: Debian's 6.1 and 6.12. */
+/* All that differs between the kernels that we build for, 6.1 to 7.3. The code itself is written for the newest. */
 #ifndef SWRNIC_COMPAT_H
 #define SWRNIC_COMPAT_H
 
+#include <linux/kconfig.h>
 #include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "swrnic.ko wants Linux 6.1 or newer"
+#endif
+#if !IS_ENABLED(CONFIG_INFINIBAND) || !IS_ENABLED(CONFIG_INFINIBAND_USER_ACCESS)
+#error "swrnic.ko wants a kernel with CONFIG_INFINIBAND and CONFIG_INFINIBAND_USER_ACCESS"
+#endif
+
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -25,6 +34,25 @@ static inline struct ib_udata *swr_cq_udata(struct ib_udata *udata)
 {
 	return udata;
 }
+#endif
+
+/* DMA handles steer what a device's own DMA does. No process can have one of a device that has no alloc_dmah, as ours. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
+#define swr_op_reg_user_mr swr_reg_user_mr
+#else
+struct ib_dmah;
+struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access, struct ib_dmah *dmah,
+			      struct ib_udata *udata);
+static inline struct ib_mr *swr_op_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access,
+					       struct ib_udata *udata)
+{
+	return swr_reg_user_mr(ibpd, start, length, virt_addr, access, NULL, udata);
+}
+#endif
+
+/* An address of any family and length, as kernel_bind() and kernel_connect() take it. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
+#define sockaddr_unsized sockaddr /* struct */
 #endif
 
 /* From 6.14 on the core itself tells of PORT_ACTIVE and PORT_ERR when the interface's state changes. */

@@ -263,7 +263,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.query_port = query_port,
 	.query_qp = swr_query_qp,
 	.query_srq = swr_query_srq,
-	.reg_user_mr = swr_reg_user_mr,
+	.reg_user_mr = swr_op_reg_user_mr,
 	.req_notify_cq = swr_req_notify_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, swr_ah, ibah),
@@ -334,13 +334,6 @@ static int check_newcomer(const char *name, struct net_device *netdev)
 		ib_device_put(other);
 		return -EEXIST;
 	}
-	/* Else the core says ENFILE. */
-	other = ib_device_get_by_name(name, RDMA_DRIVER_UNKNOWN);
-	if (other) {
-		pr_info("%s: there is a device of that name\n", name);
-		ib_device_put(other);
-		return -EEXIST;
-	}
 	return 0;
 }
 
@@ -402,10 +395,14 @@ int swr_device_add(const char *name, struct net_device *netdev)
 	if (!dev)
 		goto out;
 	error = register_on(dev, name, netdev);
-	if (error) {
+	if (error == -ENFILE) { /* what the core makes of a name that is taken */
+		pr_info("%s: there is a device of that name\n", name);
+		error = -EEXIST;
+	} else if (error) {
 		pr_info("%s: cannot be registered on %s: error %d\n", name, netdev->name, -error);
-		ib_dealloc_device(&dev->ibdev);
 	}
+	if (error)
+		ib_dealloc_device(&dev->ibdev);
 out:
 	mutex_unlock(&add_lock);
 	return error;

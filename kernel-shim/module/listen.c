@@ -311,7 +311,7 @@ static int bind_socket(struct swr_device *dev, struct iw_cm_id *cm_id, struct so
 		if (error)
 			return error;
 	}
-	return kernel_bind(sock, (struct sockaddr *)&local, swr_addr_len(&local));
+	return kernel_bind(sock, (struct sockaddr_unsized *)&local, swr_addr_len(&local));
 }
 
 static int open_socket(struct swr_listener *listener)

@@ -30,7 +30,7 @@ static int bind_everywhere(struct socket *sock, int family)
 
 	if (family == AF_INET6)
 		error = sock->ops->setsockopt(sock, SOL_IPV6, IPV6_V6ONLY, KERNEL_SOCKPTR(&off), sizeof(off));
-	return error ? error : kernel_bind(sock, (struct sockaddr *)&any, swr_addr_len(&any));
+	return error ? error : kernel_bind(sock, (struct sockaddr_unsized *)&any, swr_addr_len(&any));
 }
 
 static struct socket *bound_socket(struct swr_device *dev, u16 *number)

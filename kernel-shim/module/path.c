@@ -81,9 +81,9 @@ static int find_source(struct net *net, struct swr_path *path)
 		return error;
 	*swr_addr_port(&target) = htons(ANY_PORT);
 	if (path->source.ss_family)
-		error = kernel_bind(sock, (struct sockaddr *)&path->source, swr_addr_len(&path->source));
+		error = kernel_bind(sock, (struct sockaddr_unsized *)&path->source, swr_addr_len(&path->source));
 	if (!error)
-		error = kernel_connect(sock, (struct sockaddr *)&target, swr_addr_len(&target), 0);
+		error = kernel_connect(sock, (struct sockaddr_unsized *)&target, swr_addr_len(&target), 0);
 	if (!error) {
 		memset(&path->source, 0, sizeof(path->source));
 		error = kernel_getsockname(sock, (struct sockaddr *)&path->source);

@@ -120,7 +120,7 @@ static int bind_to_address(struct socket *sock, struct sockaddr_storage *local)
 	if (error)
 		return error;
 	*swr_addr_port(local) = 0;
-	return kernel_bind(sock, (struct sockaddr *)local, swr_addr_len(local));
+	return kernel_bind(sock, (struct sockaddr_unsized *)local, swr_addr_len(local));
 }
 
 int swr_conn_make_socket(struct swr_conn *conn, struct socket **sockp)
@@ -153,7 +153,7 @@ static void read_addresses(struct swr_conn *conn)
 /* A second call tells how the first one went, and completes it. */
 void swr_conn_connect_locked(struct swr_conn *conn)
 {
-	int error = kernel_connect(conn->sock, (struct sockaddr *)&conn->peer, swr_addr_len(&conn->peer), O_NONBLOCK);
+	int error = kernel_connect(conn->sock, (struct sockaddr_unsized *)&conn->peer, swr_addr_len(&conn->peer), O_NONBLOCK);
 
 	if (error == -EINPROGRESS || error == -EALREADY)
 		return;

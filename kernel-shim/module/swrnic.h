@@ -285,7 +285,8 @@ void swr_dealloc_ucontext(struct ib_ucontext *ibucontext);
 void swr_disassociate_ucontext(struct ib_ucontext *ibucontext);
 int swr_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int swr_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
-struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access, struct ib_udata *udata);
+struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access, struct ib_dmah *dmah,
+			      struct ib_udata *udata);
 int swr_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 int swr_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 int swr_dealloc_mw(struct ib_mw *ibmw);

@@ -14,6 +14,7 @@ struct swr_wired {
 	struct swr_path path; /* the peer's address with the port that its number names */
 	struct rdma_ah_attr ah;
 	bool has_stream; /* it has been handed over, and may have ended */
+	bool is_ending;	 /* swr_unwire looks at it */
 };
 
 static bool same_end(const struct swrnic_wired_end *a, const struct swrnic_wired_end *b)
@@ -122,7 +123,7 @@ void swr_wired_call_later_locked(struct swr_conn *conn)
 {
 	struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 
-	kernel_connect(conn->sock, &nobody, sizeof(nobody), 0);
+	kernel_connect(conn->sock, (struct sockaddr_unsized *)&nobody, sizeof(nobody), 0);
 	sock_error(conn->sock->sk); /* of this call, not of the next */
 	conn->pause_ms = swrnic_wired_pause_ms(conn->pause_ms);
 	conn->state = SWR_CONN_PAUSING;
@@ -136,13 +137,13 @@ static int prepare_echo(struct swr_conn *conn, const struct swr_qp *qp)
 
 	if (error)
 		return error;
-	error = kernel_bind(conn->sock, (struct sockaddr *)&conn->local, swr_addr_len(&conn->local));
+	error = kernel_bind(conn->sock, (struct sockaddr_unsized *)&conn->local, swr_addr_len(&conn->local));
 	if (!error)
 		error = kernel_getsockname(conn->sock, (struct sockaddr *)&conn->local);
 	if (error < 0)
 		return error;
 	conn->peer = conn->local;
-	error = kernel_connect(conn->sock, (struct sockaddr *)&conn->peer, swr_addr_len(&conn->peer), O_NONBLOCK);
+	error = kernel_connect(conn->sock, (struct sockaddr_unsized *)&conn->peer, swr_addr_len(&conn->peer), O_NONBLOCK);
 	if (error && error != -EINPROGRESS)
 		return error;
 	conn->connected = swrnic_wired_to_itself(&qp->startup);
@@ -211,16 +212,17 @@ out:
 	return error;
 }
 
+/* A stream that is handed over meanwhile is noted in the same swr_wired, which so stays where it is until nothing can need it. */
 int swr_unwire(struct swr_qp *qp)
 {
 	struct swr_wired *wired;
 	struct swr_conn *conn;
 	int error = 0;
 
-	/* Nobody attaches a connection any more to what it was wired to. */
 	spin_lock_irq(&qp->lock);
 	wired = qp->wired;
-	qp->wired = NULL;
+	if (wired)
+		wired->is_ending = true;
 	spin_unlock_irq(&qp->lock);
 	if (!wired)
 		return 0;
@@ -234,12 +236,13 @@ int swr_unwire(struct swr_qp *qp)
 		mutex_unlock(&conn->lock);
 		swr_conn_put(conn);
 	}
-	if (error) {
-		spin_lock_irq(&qp->lock);
-		qp->wired = wired;
-		spin_unlock_irq(&qp->lock);
+	spin_lock_irq(&qp->lock);
+	wired->is_ending = false;
+	if (!error)
+		qp->wired = NULL;
+	spin_unlock_irq(&qp->lock);
+	if (error)
 		return error;
-	}
 	swr_file_forget(qp);
 	kfree(wired);
 	return 0;
@@ -260,8 +263,9 @@ bool swr_wired_takes(const struct swr_qp *qp, const struct swr_conn *conn)
 {
 	const struct swr_wired *wired = qp->wired;
 
-	return wired && !wired->has_stream && same_end(&conn->here, &wired->here) && same_end(&conn->there, &wired->there) &&
-	       conn->initiator == (calls(wired) || is_to_itself(wired)) && is_from(conn, &wired->path);
+	return wired && !wired->has_stream && !wired->is_ending && same_end(&conn->here, &wired->here) &&
+	       same_end(&conn->there, &wired->there) && conn->initiator == (calls(wired) || is_to_itself(wired)) &&
+	       is_from(conn, &wired->path);
 }
 
 static int accept_locked(struct swr_conn *conn, struct swr_qp *qp)

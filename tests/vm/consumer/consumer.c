@@ -30,6 +30,7 @@
 #define NR_EARLY (srq ? 2 : NR_RECVS) /* receives before the connection */
 #define WAIT (20 * HZ)
 
+MODULE_DESCRIPTION("A consumer in the kernel, for the checks of swrnic");
 MODULE_LICENSE("Dual BSD/GPL");
 
 static char *address = "192.0.2.1";

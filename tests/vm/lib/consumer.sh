@@ -9,7 +9,7 @@ install_consumer() { # INTO
     flock 9
     mkdir -p "$out"
     ln -sf "$here"/consumer/* "$out/"
-    make -s -C "$headers" M="$out" modules >&2 9>&- || fail "consumer.ko does not build for $release"
+    kernel_make "$out" -s -C "$headers" M="$out" modules >&2 9>&- || fail "consumer.ko does not build for $release"
     strip --strip-debug -o "$1/lib/modules/$release/extra/consumer.ko" "$out/consumer.ko"
     exec 9>&-
 }

@@ -35,35 +35,57 @@ need_programs() {
     PATH=$PATH:/usr/sbin:/sbin
 }
 
-# need_kernel 6.1|6.12: Debian's package, unpacked, never installed. debug: what debug-kernel makes.
+# need_headers KERNEL: sets release, headers and suite_root, the root in which modules are built, or none. KERNEL is one of suites, or newest;
+# or 6.1 or 6.12, of the suite that this machine runs.
+need_headers() {
+    local meta=linux-image-$1-amd64 package suite=$1
+    suite_root=''
+    case $1 in
+    6.1 | 6.12)
+        [ "$1" = 6.12 ] || meta=linux-image-amd64
+        package=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+        [ -n "$package" ] || skip "apt knows no $meta (bookworm with its security archive is needed)"
+        release=${package#linux-image-}
+        headers=/lib/modules/$release/build
+        [ -e "$headers/Makefile" ] || install_or_skip "linux-headers-$release" make gcc
+        return
+        ;;
+    newest)
+        suite=$(newest_suite)
+        [ -n "$suite" ] || skip "no suite's kernels can be had"
+        ;;
+    *) [[ " ${suites[*]} " == *" $1 "* ]] || fail "kernel $1? 6.1, 6.12, debug, newest, ${suites[*]}" ;;
+    esac
+    need_suite "$suite"
+}
+
+# need_kernel KERNEL: what need_headers sets, tree and image. Debian's packages, unpacked, never installed. debug: what debug-kernel makes.
 need_kernel() {
-    local meta package directory
+    local directory package
     if [ "$1" = debug ]; then
         directory=$("$here/debug-kernel") || exit $?
-        release=$(cat "$directory/release") image=$directory/boot/bzImage tree=$directory/root headers=$directory/build
+        release=$(cat "$directory/release") image=$directory/boot/bzImage tree=$directory/root headers=$directory/build suite_root=''
         return
     fi
-    case $1 in
-    6.1) meta=linux-image-amd64 ;;
-    6.12) meta=linux-image-6.12-amd64 ;;
-    *) fail "kernel $1? 6.1 or 6.12" ;;
-    esac
-    package=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
-    [ -n "$package" ] || skip "apt knows no $meta (bookworm with its security archive is needed)"
-    release=${package#linux-image-}
-    directory=$cache/$package
+    need_headers "$1"
+    directory=$cache/linux-image-$release
     tree=$directory/root
-    headers=/lib/modules/$release/build
     image=$tree/boot/vmlinuz-$release
     if [ ! -e "$directory/complete" ]; then
         rm -rf "$directory"
         mkdir -p "$directory"
-        (cd "$directory" && apt-get download -q "$package" >&2) || skip "cannot download $package"
-        dpkg -x "$directory"/*.deb "$tree"
+        if [ -n "$suite_root" ]; then
+            fetch_suite_image "$directory"
+        else
+            (cd "$directory" && apt-get download -q "linux-image-$release" >&2) || skip "cannot download linux-image-$release"
+        fi
+        for package in "$directory"/*.deb; do dpkg -x "$package" "$tree"; done
+        [ -e "$tree/lib" ] || ln -s usr/lib "$tree/lib"
         rm "$directory"/*.deb
         depmod -b "$tree" "$release"
         touch "$directory/complete"
     fi
+    [ -e "$image" ] || image=$tree/lib/modules/$release/vmlinuz # there from 7.0 on
 }
 
 need_provider() {
@@ -72,13 +94,14 @@ need_provider() {
 }
 
 build_module() {
-    [ -e "$headers/Makefile" ] || install_or_skip "linux-headers-$release" make gcc
     local out
     out=$cache/module-$release-$(md5sum <<<"$root" | cut -c 1-8) # each working tree its own
     # Several runs at once use one directory: built by one at a time, and taken away before the next.
     exec 9>"$out.lock"
     flock 9
-    make -s -C "$root/kernel-shim/module" KVER="$release" KDIR="$headers" OUT="$out" SWRNIC_TEST=1 >&2 9>&- || fail "swrnic.ko does not build for $release"
+    mkdir -p "$out"
+    kernel_make "$out" -s -C "$root/kernel-shim/module" KVER="$release" KDIR="$headers" OUT="$out" SWRNIC_TEST=1 >&2 9>&- ||
+        fail "swrnic.ko does not build for $release"
     module=$work/swrnic.ko
     cp "$out/swrnic.ko" "$module"
     exec 9>&-
@@ -108,7 +131,7 @@ copy_libraries() {
 
 guest_programs=(bash ip rdma tc ss ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong rping ucmatose rstream rcopy udaddy cmtime
     ib_write_bw ib_write_lat ib_send_bw ib_send_lat ib_read_bw ib_read_lat qperf strace)
-guest_modules=(ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm libcrc32c crc32c_generic virtio_console virtio_pci e1000 veth dummy
+guest_modules=(ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm virtio_console virtio_pci e1000 veth dummy
     macvlan 8021q)
 
 more_programs=() # that run was asked for
@@ -150,7 +173,11 @@ make_base() {
     printf 'tcp 6 TCP\nudp 17 UDP\n' >"$directory/etc/protocols"
     for module in "${wanted[@]}"; do
         modprobe -d "$tree" -S "$release" --show-depends "$module" 2>/dev/null || fail "kernel $release has no module $module"
-    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u | while read -r file; do
+    done >"$work/modules"
+    for module in libcrc32c crc32c_generic; do # a part of the kernel itself from 6.15 on
+        modprobe -d "$tree" -S "$release" --show-depends "$module" >>"$work/modules" 2>/dev/null || true
+    done
+    sed -n 's/^insmod \([^ ]*\).*/\1/p' "$work/modules" | sort -u | while read -r file; do
         file=${file#"$tree"}
         mkdir -p "$directory$(dirname "$file")"
         cp "$tree$file" "$directory$file"
