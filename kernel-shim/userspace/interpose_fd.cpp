@@ -13,8 +13,10 @@
 #include <cstring>
 
 #include "log.h"
+#include "net.h"
 #include "netlink_file.h"
 #include "real.h"
+#include "startup.h"
 #include "state.h"
 #include "user_memory.h"
 
@@ -22,10 +24,12 @@
 
 using swrnic::log;
 using swrnic::LogLevel;
+using swrnic::shim::Address;
 using swrnic::shim::FdTable;
 using swrnic::shim::File;
 using swrnic::shim::Locked;
 using swrnic::shim::NetlinkFile;
+using swrnic::shim::Startup;
 namespace sys = swrnic::shim::sys;
 
 namespace {
@@ -142,8 +146,35 @@ SWRNIC_FXSTAT(__fxstat)
 SWRNIC_FXSTAT(__fxstat64)
 
 SWRNIC_EXPORT int close(int fd) {
-    if (FdTable::is_foreign(fd)) return SWRNIC_REAL(close)(fd);
-    return answer(close_ours(fd));
+    if (!FdTable::is_foreign(fd)) return answer(close_ours(fd));
+    const int result = SWRNIC_REAL(close)(fd);
+    if (Startup::any_aside() && !in_vforked_child()) {
+        const int error = errno;
+        Locked locked;
+        if (locked->startup != nullptr) locked->startup->step_back(locked);
+        errno = error;
+    }
+    return result;
+}
+
+// Has a listener of rdma_cm make way for a socket that may share a port with what does not listen.
+static bool make_way(int fd, const sockaddr* address, socklen_t size) {
+    int type = 0, shares = 0;
+    socklen_t type_size = sizeof(type), shares_size = sizeof(shares);
+    if (sys::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_STREAM) return false;
+    if (sys::getsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shares, &shares_size) != 0 || shares == 0) return false;
+    const Address wanted = Address::from(address, size);
+    if (wanted.empty()) return false;
+    Locked locked;
+    return locked->startup != nullptr && !in_vforked_child() && locked->startup->step_aside(locked, wanted);
+}
+
+SWRNIC_EXPORT int bind(int fd, const sockaddr* address, socklen_t size) noexcept {
+    const int result = SWRNIC_REAL(bind)(fd, address, size);
+    if (result == 0 || errno != EADDRINUSE || !swrnic::shim::active()) return result;
+    if (make_way(fd, address, size)) return SWRNIC_REAL(bind)(fd, address, size);
+    errno = EADDRINUSE;
+    return result;
 }
 
 SWRNIC_EXPORT int dup(int fd) noexcept {

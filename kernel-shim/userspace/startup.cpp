@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "startup.h"
 
+#include <fcntl.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "device_limits.h"
 #include "event_file.h"
@@ -18,6 +21,15 @@ namespace swrnic::shim {
 namespace {
 
 constexpr std::uint64_t kWakeKey = 0;
+// Most sockets leave by close(), which is seen; this is for those that do not.
+constexpr auto kAwayPeriod = std::chrono::milliseconds(20);
+// What a listener's socket has been told, and the next one at its port is to be told too.
+constexpr std::array<std::pair<int, int>, 6> kKeptOptions{{{SOL_SOCKET, SO_REUSEADDR},
+                                                           {SOL_SOCKET, SO_KEEPALIVE},
+                                                           {IPPROTO_TCP, TCP_NODELAY},
+                                                           {IPPROTO_IP, IP_TOS},
+                                                           {IPPROTO_IPV6, IPV6_TCLASS},
+                                                           {IPPROTO_IPV6, IPV6_V6ONLY}}};
 
 bool start_thread(void* (*entry)(void*), void* argument) {
     const BlockedSignals blocked;
@@ -31,6 +43,8 @@ bool start_thread(void* (*entry)(void*), void* argument) {
 }
 
 }  // namespace
+
+std::atomic<int> Startup::aside_{0};
 
 Startup* Startup::get(Locked& locked) {
     if (locked->startup != nullptr) return locked->startup;
@@ -109,6 +123,7 @@ void Startup::expire(Locked& locked) {
         deadlines_.erase(deadlines_.begin());
         if (const auto it = listeners_.find(key); it != listeners_.end()) {
             resume(it->second);
+            if (!come_back(it->second)) look_again(it->second);
             continue;
         }
         const auto it = pending_.find(key);
@@ -186,6 +201,7 @@ void Startup::cancel(Locked&, std::uint64_t key) {
     const std::deque<std::uint64_t> half_open = std::move(it->second.half_open);
     sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, it->second.fd, nullptr);  // a child may hold a copy
     sys::close(it->second.fd);
+    if (it->second.aside) --aside_;
     listeners_.erase(it);
     std::erase_if(deadlines_, [&](const Deadline& deadline) { return deadline.second == key; });
     for (const std::uint64_t child : half_open)
@@ -194,6 +210,7 @@ void Startup::cancel(Locked&, std::uint64_t key) {
 
 // In the child only its copies are closed. The epoll set is the parent's: nothing is taken out of it.
 void Startup::forked() {
+    aside_ = 0;
     sys::close(epoll_);
     sys::close(wake_);
     for (const auto& [key, listener] : listeners_)
@@ -224,8 +241,63 @@ int Startup::listen(Locked&, const std::shared_ptr<StartupListener>& owner, int 
     event.data.u64 = next_key_;
     if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event); failed != 0) return failed;
     key = next_key_++;
-    listeners_.emplace(key, Listener{key, socket, owner, Address::local_of(socket), {}});
+    listeners_.emplace(key, Listener{key, socket, owner, Address::local_of(socket), {}, backlog});
     return 0;
+}
+
+// What listens cannot be made to stop and keep its port, so another socket takes its number.
+bool Startup::step_aside(Locked&, const Address& wanted) {
+    bool any = false;
+    for (auto& [key, listener] : listeners_) {
+        const auto owner = listener.owner.lock();
+        if (listener.aside || owner == nullptr || !owner->has_own_port_space() ||
+            listener.local.port() != wanted.port())
+            continue;
+        const int fresh = open_socket(listener.local.family(), SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (fresh < 0) continue;
+        for (const auto& [level, name] : kKeptOptions) {
+            int value = 0;
+            socklen_t size = sizeof(value);
+            if (sys::getsockopt(listener.fd, level, name, &value, &size) == 0)
+                sys::set_option(fresh, level, name, value);
+        }
+        leave_pacing(fresh);
+        sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
+        sys::call(SYS_dup3, fresh, listener.fd, O_CLOEXEC);
+        sys::close(fresh);
+        listener.aside = any = true;
+        listener.paused = false;
+        ++aside_;
+        sys::bind(listener.fd, listener.local.get(), listener.local.size());
+        log(LogLevel::kInfo, "listener {}: away while another socket has its port", listener.local);
+        look_again(listener);
+    }
+    return any;
+}
+
+void Startup::look_again(Listener& listener) {
+    const auto at = Clock::now() + kAwayPeriod;
+    deadlines_.insert({at, listener.key});
+    if (at < planned_wake_) wake();
+}
+
+void Startup::step_back(Locked&) {
+    for (auto& [key, listener] : listeners_)
+        come_back(listener);
+}
+
+// false: somebody still listens there.
+bool Startup::come_back(Listener& listener) {
+    if (!listener.aside) return true;
+    sys::bind(listener.fd, listener.local.get(), listener.local.size());  // unless that has been possible before
+    if (sys::listen(listener.fd, listener.backlog) != 0) return false;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = listener.key;
+    sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, listener.fd, &event);
+    listener.aside = false;
+    --aside_;
+    return true;
 }
 
 // Within one host. What the system gives is asked for once.

@@ -6,6 +6,7 @@
 // process.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -68,6 +69,8 @@ class StartupListener {
     virtual ~StartupListener() = default;
     // A whole Request. Whose it is from now on; nullptr: it is refused at once.
     virtual std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) = 0;
+    // Whether its port is rdma_cm's, whose space is not TCP's to a program.
+    virtual bool has_own_port_space() const { return false; }
 };
 
 class Startup {
@@ -105,6 +108,12 @@ class Startup {
     std::uint64_t call_later(Locked& locked, std::weak_ptr<StartupWaiter> waiter, std::uint32_t ms);
     // Has readable() called for as long as the socket has something, until cancel(). The socket stays the caller's.
     int watch(Locked& locked, std::weak_ptr<StartupWaiter> waiter, int socket, std::uint64_t& key);
+
+    // A plain socket of the program is to have the address at which rdma_cm listens. On an adapter those are two
+    // spaces; here they are one, so the listener stays away until the socket has gone. Whether there was any.
+    bool step_aside(Locked& locked, const Address& wanted);
+    void step_back(Locked& locked);
+    static bool any_aside() { return aside_.load(std::memory_order_relaxed) > 0; }
 
     bool same_host(std::uint64_t key) const;
 
@@ -149,13 +158,18 @@ class Startup {
         std::weak_ptr<StartupListener> owner;
         Address local;
         std::deque<std::uint64_t> half_open;
+        int backlog;
         bool paused = false;  // connections wait in the kernel's backlog
+        bool aside = false;   // its socket is bound, if that, and does not listen
     };
 
     Startup(int epoll, int wake) : epoll_(epoll), wake_(wake) {}
     static void* thread_main(void* self);
     void run();
     void run_once(Locked& locked, const epoll_event* events, int count);
+    void look_again(Listener& listener);
+    bool come_back(Listener& listener);
+    static std::atomic<int> aside_;  // how many listeners are
 
     // startup.cpp
     Pending& add_pending(Locked& locked, int fd);

@@ -91,6 +91,7 @@ class CmId : public StartupOwner, public StartupListener {
     void full_operation(Locked& locked, const swrnic_connected& agreed, PrivateData said, bool terminated) override;
     void failed(Locked& locked, int error, PrivateData said) override;
     std::shared_ptr<StartupOwner> request(Locked& locked, const Request& request) override;
+    bool has_own_port_space() const override { return true; }
     void agreed(Locked& locked, PrivateData said) override;
     void peer_is_ready(Locked& locked) override;
     void peer_has_ended(Locked& locked) override;
