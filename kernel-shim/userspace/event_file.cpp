@@ -95,7 +95,10 @@ int EventFile::take(Locked& locked, const swrnic_up& up) {
             const bool of_stream = swrnic_stream_takes(qp->stream, up.type) != 0;
             const bool was_ready = qp->stream == SWRNIC_STREAM_READY;
             if (of_stream) qp->stream = SWRNIC_STREAM_NONE;
-            if (qp->wired != nullptr && up.aux == SWRNIC_CLOSE_ERROR) return context->unwire(locked, *qp);
+            if (qp->wired != nullptr && up.aux == SWRNIC_CLOSE_ERROR) {
+                qp->state = kQpStateErr;
+                return context->unwire(locked, *qp);
+            }
             if (!of_stream) return -EINVAL;
             if (qp->wired != nullptr) {
                 qp->wired->closed(locked, was_ready);

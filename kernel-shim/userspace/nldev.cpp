@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -166,15 +168,20 @@ void put_owner(NetlinkAttributes& out) {
     out.u32(RDMA_NLDEV_ATTR_RES_PID, static_cast<std::uint32_t>(sys::getpid()));
 }
 
+template <typename Object>
+const Object& object_of(const std::unique_ptr<Object>& owner) {
+    return *owner;
+}
+const Mr& object_of(const Mr& mr) {
+    return mr;
+}
+
 // An entry for each of a context's objects, by its handle.
 template <typename Map, typename Fill>
 void add_each(Entries& entries, const Map& objects, const Fill& fill) {
     for (const auto& [handle, object] : objects) {
         Entry entry{handle, false, {}};
-        if constexpr (requires { *object; })
-            fill(entry, *object);
-        else
-            fill(entry, object);
+        fill(entry, object_of(object));
         put_owner(entry.attributes);
         entries.push_back(std::move(entry));
     }

@@ -268,6 +268,18 @@ TEST_F(Devices, netlink_shows_what_each_holds) {
     EXPECT_NE(now.sq_psn, 0u);
     EXPECT_NE(shown.find(attribute(RDMA_NLDEV_ATTR_RES_SQ_PSN, now.sq_psn)), std::string::npos);
     EXPECT_NE(shown.find(attribute(RDMA_NLDEV_ATTR_RES_RQ_PSN, now.rq_psn)), std::string::npos);
+    // The peer is not wired: the first request ends the QP, and the shim is told.
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_SEND;
+    ASSERT_EQ(ibv_post_send(one.get(), &wr, &bad), 0);
+    EXPECT_EQ(next(cq.get()).status, IBV_WC_RETRY_EXC_ERR);
+    const nlattr header{NLA_HDRLEN + 1, RDMA_NLDEV_ATTR_RES_STATE};
+    const std::string error = std::string(reinterpret_cast<const char*>(&header), sizeof header) +
+                              static_cast<char>(IBV_QPS_ERR) + std::string(3, '\0');
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (ask(1).find(error) == std::string::npos && std::chrono::steady_clock::now() < deadline)
+        ::usleep(20'000);
+    EXPECT_NE(ask(1).find(error), std::string::npos);
     ::close(fd);
 }
 
