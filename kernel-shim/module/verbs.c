@@ -207,8 +207,8 @@ int swr_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 
 /* ---- memory regions: an account for `rdma resource`; the engine checks and moves --------------------------------------- */
 
-struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access,
-			      struct ib_dmah *dmah, struct ib_udata *udata)
+struct ib_mr *swr_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr, int access, struct ib_dmah *dmah,
+			      struct ib_udata *udata)
 {
 	struct swrnic_reg_mr_req req;
 	struct swr_mr *mr;
