@@ -23,6 +23,8 @@ namespace {
 constexpr std::uint64_t kWakeKey = 0;
 // Most sockets leave by close(), which is seen; this is for those that do not.
 constexpr auto kAwayPeriod = std::chrono::milliseconds(20);
+// cmtime is done with its plain socket at once; who keeps one wants both.
+constexpr auto kMissedAfter = std::chrono::seconds(1);
 // What a listener's socket has been told, and the next one at its port is to be told too.
 constexpr std::array<std::pair<int, int>, 6> kKeptOptions{{{SOL_SOCKET, SO_REUSEADDR},
                                                            {SOL_SOCKET, SO_KEEPALIVE},
@@ -124,6 +126,7 @@ void Startup::expire(Locked& locked) {
         if (const auto it = listeners_.find(key); it != listeners_.end()) {
             resume(it->second);
             if (!come_back(it->second)) look_again(it->second);
+            tell_if_missed(it->second);
             continue;
         }
         const auto it = pending_.find(key);
@@ -270,9 +273,20 @@ bool Startup::step_aside(Locked&, const Address& wanted) {
         ++aside_;
         sys::bind(listener.fd, listener.local.get(), listener.local.size());
         log(LogLevel::kInfo, "listener {}: away while another socket has its port", listener.local);
+        listener.missed_from = Clock::now() + kMissedAfter;
         look_again(listener);
     }
     return any;
+}
+
+void Startup::tell_if_missed(Listener& listener) {
+    if (!listener.aside || !listener.missed_from || Clock::now() < *listener.missed_from) return;
+    listener.missed_from.reset();
+    log(LogLevel::kWarn,
+        "nobody can connect by rdma_cm at {} while a plain socket of this program listens there: here rdma_cm's ports "
+        "are "
+        "TCP's; give the two different ports",
+        listener.local);
 }
 
 void Startup::look_again(Listener& listener) {

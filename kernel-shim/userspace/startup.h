@@ -159,8 +159,9 @@ class Startup {
         Address local;
         std::deque<std::uint64_t> half_open;
         int backlog;
-        bool paused = false;  // connections wait in the kernel's backlog
-        bool aside = false;   // its socket is bound, if that, and does not listen
+        bool paused = false;                             // connections wait in the kernel's backlog
+        bool aside = false;                              // its socket is bound, if that, and does not listen
+        std::optional<Clock::time_point> missed_from{};  // when its being aside is to be told of
     };
 
     Startup(int epoll, int wake) : epoll_(epoll), wake_(wake) {}
@@ -169,6 +170,7 @@ class Startup {
     void run_once(Locked& locked, const epoll_event* events, int count);
     void look_again(Listener& listener);
     bool come_back(Listener& listener);
+    static void tell_if_missed(Listener& listener);
     static std::atomic<int> aside_;  // how many listeners are
 
     // startup.cpp

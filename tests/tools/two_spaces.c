@@ -71,7 +71,7 @@ int main(void)
 	pid_t child = fork();
 
 	if (child == 0) {
-		sleep(1);
+		sleep(2);
 		_exit(0);
 	}
 	close(listener);
