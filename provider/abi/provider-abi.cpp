@@ -57,7 +57,8 @@ bool bind_to(void* handle, const Layout& layout, std::string& why) {
 }  // namespace
 
 bool bind(std::string& why) {
-    // The one that our public calls go to. A program may have a copy of another name before libibverbs.so.1 in its scope.
+    // The one that our public calls go to. A program may have a copy of another name before libibverbs.so.1 in its
+    // scope.
     Dl_info ours{};
     ::dladdr(reinterpret_cast<const void*>(&::ibv_qp_to_qp_ex), &ours);
     const std::unique_ptr<void, Close> handle(::dlopen(ours.dli_fname, RTLD_LAZY | RTLD_NOLOAD));
