@@ -89,7 +89,8 @@ need_kernel() {
 }
 
 need_provider() {
-    provider=$(compgen -G "$1/lib/libswrnic-rdmav*.so" | head -n 1) && [ -x "$1/bin/swrnic" ] && [ -e "$1/lib/libswrnic-preload.so" ] ||
+    provider=$1/lib/libswrnic-rdmav34.so
+    [ -e "$provider" ] && [ -x "$1/bin/swrnic" ] && [ -e "$1/lib/libswrnic-preload.so" ] ||
         skip "no provider or userspace shim in $1: build the tree first"
 }
 
@@ -109,13 +110,13 @@ build_module() {
 
 install_provider() { # INTO
     mkdir -p "$1/usr/lib/x86_64-linux-gnu/libibverbs" "$1/etc/libibverbs.d"
-    cp "$provider" "$1/usr/lib/x86_64-linux-gnu/libibverbs/"
+    cp -P "${provider%34.so}"*.so "$1/usr/lib/x86_64-linux-gnu/libibverbs/" # with the links for other private ABIs
     echo 'driver swrnic' >"$1/etc/libibverbs.d/swrnic.driver"
     # The userspace shim too, for processes that are to see it instead of the module.
     local built=${provider%/lib/*}
     mkdir -p "$1/opt/swrnic/bin" "$1/opt/swrnic/lib"
     cp "$built/bin/swrnic" "$1/opt/swrnic/bin/"
-    cp "$provider" "$built/lib/libswrnic-preload.so" "$1/opt/swrnic/lib/"
+    cp -P "${provider%34.so}"*.so "$built/lib/libswrnic-preload.so" "$1/opt/swrnic/lib/"
     copy_libraries "$1" "$provider" "$built/bin/swrnic" "$built/lib/libswrnic-preload.so"
 }
 
