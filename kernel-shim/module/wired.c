@@ -212,7 +212,10 @@ out:
 	return error;
 }
 
-/* A stream that is handed over meanwhile is noted in the same swr_wired, which so stays where it is until nothing can need it. */
+/*
+ * A stream that is handed over meanwhile is noted in the same swr_wired, which so stays where it is until nothing can need it.
+ * Under swr_qp.modify: nobody else takes it away and frees it.
+ */
 int swr_unwire(struct swr_qp *qp)
 {
 	struct swr_wired *wired;
