@@ -105,6 +105,34 @@ TEST_F(SrqTest, AQpThatIsGoneWaitsNoMore) {
     EXPECT_EQ(srq_.take_waiters(), std::vector<Qp*>{rigs_[1].qp.get()});
 }
 
+TEST_F(SrqTest, AQueueThatIsRefilledSlowlyServesEachWaiterInItsTurn) {
+    std::array<std::uint32_t, 2> sent{};
+    const auto send_four = [&](std::size_t rig) {
+        for (int i = 0; i < 4; ++i)
+            arrive(rig, send_segment(++sent[rig], 0, 8));
+    };
+    for (std::size_t rig : {0, 1}) {
+        send_four(rig);
+        ASSERT_EQ(rigs_[rig].receive(), Rx::Status::kStalled);
+        srq_.wait(*rigs_[rig].qp);
+    }
+    std::array<std::size_t, 2> received{};
+    for (int refill = 0; refill < 4; ++refill) {
+        // Whose turn it is finds one receive of its own region, and its peer has more to send; the other finds none.
+        const std::vector<Qp*> waiters = srq_.take_waiters();
+        ASSERT_EQ(waiters.size(), 2u);
+        const std::size_t first = waiters.front() == rigs_[0].qp.get() ? 0 : 1;
+        ASSERT_EQ(post(0, first), PostResult::kOk);
+        for (Qp* waiter : waiters) {
+            const std::size_t rig = waiter == rigs_[0].qp.get() ? 0 : 1;
+            ASSERT_EQ(rigs_[rig].receive(), Rx::Status::kStalled);
+            srq_.wait(*waiter);
+            received[rig] += rigs_[rig].poll(rigs_[rig].recv_cq).size();
+        }
+    }
+    EXPECT_EQ(received, (std::array<std::size_t, 2>{2, 2}));
+}
+
 TEST_F(SrqTest, TheLimitIsToldOnceForEachArming) {
     for (std::uint64_t i = 0; i < 4; ++i)
         ASSERT_EQ(post(i), PostResult::kOk);

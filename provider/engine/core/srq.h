@@ -46,6 +46,7 @@ class Srq {
     void wait(Qp& qp);
     void forget(const Qp& qp);
     bool has_waiters() const { return has_waiters_.load(std::memory_order_relaxed); }
+    // All that wait, which are to look for receives in this order. Of QPs that wait again and again each is first once.
     std::vector<Qp*> take_waiters();
 
   private:
