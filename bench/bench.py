@@ -128,6 +128,31 @@ def measure_peer(peer, runner, pairs):
             "ratio": ratio, "ratios": ratios, "ahead": ratio <= 1 if peer.ours.at_most else ratio >= 1}
 
 
+def unlike(rows):
+    """The rows that measure something else than one before them: what peers and baselines are beside is the same Send or Write."""
+    found = {}
+    for row in rows:
+        found.setdefault((row.program, row.size, row.crc, row.options), row)
+    return list(found.values())
+
+
+def measure_against(row, runner, other, pairs):
+    """This build and another one, in turn. What differs is named only where no pair says otherwise: the pairs of one build with
+    itself spread as far."""
+    ratios, ours, theirs = [], [], []
+    for before, now in steady_pairs(runner, pairs, lambda: other.perftest(row).value, lambda: runner.perftest(row).value):
+        theirs.append(before)
+        ours.append(now)
+        ratios.append(before / now if row.at_most else now / before)
+    return {"name": row.name, "unit": row.unit, "ours": statistics.median(ours), "theirs": statistics.median(theirs),
+            "ratio": statistics.median(ratios), "ratios": ratios, "worse": max(ratios) < 1, "better": min(ratios) > 1}
+
+
+def against_line(result):
+    return [result["name"], f"{number(result['ours'])} {result['unit']}", number(result["theirs"]), f"{result['ratio']:.2f}",
+            f"{min(result['ratios']):.2f} to {max(result['ratios']):.2f}", "worse" if result["worse"] else "better" if result["better"] else ""]
+
+
 def peer_line(result):
     return [result["name"], f"{number(result['ours'])} {result['unit']}", result["peer"], number(result["theirs"]), f"{result['ratio']:.2f}",
             "ahead" if result["ahead"] else "behind"]
@@ -200,6 +225,7 @@ def line(result):
 HEAD = ["row", "CRC", "swrnic", "plain TCP", "ratio", "target", "", "of reno", "p99 us", "syscalls/message, server / client",
         "server CPU ns", "client CPU ns"]
 WIRED_HEAD = ["row", "-R", "wired, placed", "ratio", "target", "", "wired, sent", "ratio"]
+AGAINST_HEAD = ["row", "this build", "the other", "speed, this / other", "of the pairs", ""]
 PEER_HEAD = ["row", "swrnic", "peer", "", "ratio", ""]
 
 
@@ -215,6 +241,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5, help="interleaved pairs for each row (default 5)")
     parser.add_argument("--only", default="", help="rows whose name holds this")
     parser.add_argument("--peers", action="store_true", help="also beside UCX and libfabric over TCP")
+    parser.add_argument("--against", metavar="BUILD", help="this build beside another one alone, of scripts/bench in another tree, without plain TCP")
     parser.add_argument("--wired", action="store_true", help="also QPs wired without rdma_cm beside those of rdma_cm")
     parser.add_argument("--no-calls", action="store_true", help="do not count system calls")
     parser.add_argument("--output", type=pathlib.Path, help="directory for bench.json, bench.txt and bench.svg")
@@ -223,8 +250,11 @@ def main():
 
     runner = Runner(f"{options.build}/bin/swrnic", f"{options.build}/bin/rawtcp")
     rows = [row for row in ROWS if options.only in row.name]
+    compared = []
+    if options.against:
+        compared, rows = unlike([*rows, *(peer.ours for peer in peers() if options.only in peer.ours.name)]), []
     wired = [row for row in wired_rows() if options.wired and options.only in row.name]
-    if not rows and not wired and not options.peers:
+    if not rows and not compared and not wired and not options.peers:
         parser.error(f"no row is called {options.only}")
     by_many = None if options.no_calls else counter_of_many()
     results = []
@@ -239,6 +269,11 @@ def main():
                 result["reached"] = result["reached"] and sum(result["calls"]) <= row.calls
         results.append(result)
 
+    of_compared = []
+    other = Runner(f"{options.against}/bin/swrnic", runner.rawtcp)
+    for index, row in enumerate(compared, 1):
+        print(f"[{index}/{len(compared)}] {row.name}", file=sys.stderr, flush=True)
+        of_compared.append(measure_against(row, runner, other, options.pairs))
     of_wired = []
     for row in wired:
         print(row.name, file=sys.stderr, flush=True)
@@ -247,7 +282,7 @@ def main():
     for peer in peers() if options.peers else []:
         print(f"{peer.ours.name} beside {peer.name}", file=sys.stderr, flush=True)
         beside.append(measure_peer(peer, runner, options.pairs))
-    tables = ((HEAD, line, results), (WIRED_HEAD, wired_line, of_wired), (PEER_HEAD, peer_line, beside))
+    tables = ((HEAD, line, results), (AGAINST_HEAD, against_line, of_compared), (WIRED_HEAD, wired_line, of_wired), (PEER_HEAD, peer_line, beside))
     text = "\n\n".join(table(head, [to_line(result) for result in of]) for head, to_line, of in tables if of)
     about = machine()
     where = f"{about['cpu']}, {about['cores']} cores, Linux {about['kernel']}, load {about['load']:.1f}, loopback, medians of {options.pairs} pairs"
@@ -256,11 +291,12 @@ def main():
     print(f"{where}\n\n{text}")
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "bench.json").write_text(json.dumps({"machine": about, "torn": runner.torn, "rows": results, "wired": of_wired, "peers": beside}, indent=1))
+        (options.output / "bench.json").write_text(json.dumps({"machine": about, "torn": runner.torn, "rows": results, "against": of_compared, "wired": of_wired, "peers": beside}, indent=1))
         (options.output / "bench.txt").write_text(f"{where}\n\n{text}\n")
         if results:
             plot(results, options.output / "bench.svg")
     missed = not all(result["reached"] for result in results + of_wired) or not all(result["ahead"] for result in beside)
+    missed = missed or any(result["worse"] for result in of_compared)
     return 1 if options.check and missed else 0
 
 
