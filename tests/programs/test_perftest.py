@@ -150,8 +150,8 @@ def case_all_sizes_at_once(lab):
 
 def case_duration(lab):
     for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_send_lat", "ib_write_lat", "ib_read_lat"):
-        text = run(lab, tool, "-D", 3, "-s", 4096)
-        expect(row(text, 4096)[1] > 0, f"{tool} -D 3 shows no iterations")
+        text = run(lab, tool, "-D", 1, "-s", 4096)
+        expect(row(text, 4096)[1] > 0, f"{tool} -D 1 shows no iterations")
         lab.forget()
 
 
