@@ -15,8 +15,6 @@ Cycles CycleCounter::now_otherwise() const {
     return Cycles(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
 }
 
-#ifdef __x86_64__
-
 namespace {
 
 using namespace std::chrono_literals;
@@ -24,6 +22,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::microseconds kMeasuredFor = 200us;
 constexpr std::int64_t kLeastPerMillisecond = 1'000;  // one that goes slower tells too little, or stands
 
+#ifdef __x86_64__
 // A virtual machine mostly hides that its host's counter is constant; but all hosts have such a one.
 bool has_constant_counter() {
     constexpr unsigned kFeatures = 1, kHypervisor = 1u << 31;                // in ecx
@@ -32,6 +31,12 @@ bool has_constant_counter() {
     if (__get_cpuid(kPowerManagement, &a, &b, &c, &d) != 0 && (d & kInvariant) != 0) return true;
     return __get_cpuid(kFeatures, &a, &b, &c, &d) != 0 && (c & kHypervisor) != 0;
 }
+#else
+// ARM's is constant by its architecture.
+constexpr bool has_constant_counter() {
+    return kHasProcessorCounter;
+}
+#endif
 
 struct Moment {
     std::int64_t counter;
@@ -43,9 +48,9 @@ Moment read_both() {
     Moment best{};
     std::int64_t least = INT64_MAX;
     for (int i = 0; i < 8; ++i) {
-        const auto before = static_cast<std::int64_t>(__rdtsc());
+        const std::int64_t before = read_processor_counter();
         const Clock::time_point time = Clock::now();
-        const std::int64_t took = static_cast<std::int64_t>(__rdtsc()) - before;
+        const std::int64_t took = read_processor_counter() - before;
         if (i != 0 && took >= least) continue;
         least = took;
         best = {before + took / 2, time};
@@ -55,6 +60,7 @@ Moment read_both() {
 
 }  // namespace
 
+// Also where the processor says its rate, since firmware may have set that wrong.
 CycleCounter CycleCounter::measured() {
     if (!has_constant_counter()) return of_clock();
     const Moment begin = read_both();
@@ -67,13 +73,5 @@ CycleCounter CycleCounter::measured() {
     return per_millisecond < kLeastPerMillisecond ? of_clock()
                                                   : CycleCounter(nullptr, true, CycleRate(per_millisecond));
 }
-
-#else
-
-CycleCounter CycleCounter::measured() {
-    return of_clock();
-}
-
-#endif
 
 }  // namespace swrnic::engine

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "engine/cycles.h"
 #ifdef __x86_64__
@@ -11,6 +12,26 @@
 #endif
 
 namespace swrnic::engine {
+
+// The processor's counter, if it is known here. What executes around it is not waited for.
+#if defined(__x86_64__)
+inline constexpr bool kHasProcessorCounter = true;
+inline std::int64_t read_processor_counter() {
+    return static_cast<std::int64_t>(__rdtsc());
+}
+#elif defined(__aarch64__)
+inline constexpr bool kHasProcessorCounter = true;
+inline std::int64_t read_processor_counter() {
+    std::int64_t count;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+    return count;
+}
+#else
+inline constexpr bool kHasProcessorCounter = false;
+inline std::int64_t read_processor_counter() {
+    return 0;
+}
+#endif
 
 class CycleCounter {
   public:
@@ -23,20 +44,18 @@ class CycleCounter {
 
     CycleRate rate() const { return rate_; }
     Cycles now() const {
-#ifdef __x86_64__
-        if (reads_tsc_) [[likely]]
-            return Cycles(static_cast<std::int64_t>(__rdtsc()));
-#endif
+        if (kHasProcessorCounter && reads_processor_) [[likely]]
+            return Cycles(read_processor_counter());
         return now_otherwise();
     }
 
   private:
-    constexpr CycleCounter(const std::atomic<Cycles>* told, bool reads_tsc, CycleRate rate)
-        : told_(told), reads_tsc_(reads_tsc), rate_(rate) {}
+    constexpr CycleCounter(const std::atomic<Cycles>* told, bool reads_processor, CycleRate rate)
+        : told_(told), reads_processor_(reads_processor), rate_(rate) {}
     [[gnu::cold]] Cycles now_otherwise() const;
 
     const std::atomic<Cycles>* told_;
-    bool reads_tsc_;
+    bool reads_processor_;
     CycleRate rate_;
 };
 

@@ -70,6 +70,7 @@ bool Engine::Impl::drive_rx(DrivenQp& qp, Pass& pass) {
         if (status == Rx::Status::kStalled) {
             if (qp.init().srq != nullptr) qp.init().srq->wait(qp);
             // The flag first, then the look: a receive posted meanwhile either is seen here or sees the flag.
+            std::atomic_thread_fence(std::memory_order_seq_cst);
             if (qp.has_receives()) qp.rx_due = true;
         }
         wakes = qp.take_wake(guard) || wakes;

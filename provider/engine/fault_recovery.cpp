@@ -22,29 +22,56 @@ namespace swrnic::engine {
 
 namespace {
 
+// The processor's part: at which instruction the fault was, and, in a copy, whether a write met it.
 #if defined(__x86_64__)
+
+std::uintptr_t instruction_of(const mcontext_t& registers) {
+    return static_cast<std::uintptr_t>(registers.gregs[REG_RIP]);
+}
+void go_on_at(mcontext_t& registers, std::uintptr_t instruction) {
+    registers.gregs[REG_RIP] = static_cast<greg_t>(instruction);
+}
+bool is_of_write(const mcontext_t& registers) {
+    constexpr greg_t kWrite = 2;  // of the page fault's error code
+    return (registers.gregs[REG_ERR] & kWrite) != 0;
+}
+
+#elif defined(__aarch64__)
+
+std::uintptr_t instruction_of(const mcontext_t& registers) {
+    return registers.pc;
+}
+void go_on_at(mcontext_t& registers, std::uintptr_t instruction) {
+    registers.pc = instruction;
+}
+// Not every kernel hands out the syndrome register, which would say it of any instruction.
+bool is_of_write(const mcontext_t& registers) {
+    constexpr std::uint32_t kLoads = 1U << 22;  // L, or the lower bit of opc: of every load and store in a copy
+    return (*reinterpret_cast<const std::uint32_t*>(registers.pc) & kLoads) == 0;
+}
+
+#endif
+
+#if SWRNIC_RECOVERS_FROM_FAULTS
 
 class Registers {
   public:
-    explicit Registers(void* context) : registers_(static_cast<ucontext_t*>(context)->uc_mcontext.gregs) {}
+    explicit Registers(void* context) : registers_(static_cast<ucontext_t*>(context)->uc_mcontext) {}
     bool are_in_copy() const {
-        const auto at = static_cast<std::uintptr_t>(registers_[REG_RIP]);
+        const std::uintptr_t at = instruction_of(registers_);
         return at >= reinterpret_cast<std::uintptr_t>(&swrnic_copy) &&
                at < reinterpret_cast<std::uintptr_t>(swrnic_copy_end);
     }
-    bool wrote() const {
-        constexpr greg_t kWrite = 2;  // of the page fault's error code
-        return (registers_[REG_ERR] & kWrite) != 0;
-    }
-    void fail_copy() { registers_[REG_RIP] = reinterpret_cast<greg_t>(swrnic_copy_failed); }
+    bool wrote() const { return is_of_write(registers_); }
+    void fail_copy() { go_on_at(registers_, reinterpret_cast<std::uintptr_t>(swrnic_copy_failed)); }
 
   private:
-    greg_t* registers_;
+    mcontext_t& registers_;
 };
 
 #else
 
-// Here a fault in a copy ends the process still (docs/PLAN.md).
+// Here a fault in a copy ends the process.
 class Registers {
   public:
     explicit Registers(void*) {}
@@ -148,8 +175,9 @@ void take_default(int number, const siginfo_t& info) {
 // Brings a page in as the access would. False: that access is not allowed; or the kernel is older than 5.14.
 bool populate(const void* at, bool writes) {
     constexpr int kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*
-    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(at) & ~std::uintptr_t{4095};
-    return syscall(SYS_madvise, page, 4096, writes ? kPopulateWrite : kPopulateRead) == 0;
+    const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(at) & ~(size - 1);
+    return syscall(SYS_madvise, page, size, writes ? kPopulateWrite : kPopulateRead) == 0;
 }
 
 // Whether the handler has lifted the protection. It is believed where the kernel cannot be asked.

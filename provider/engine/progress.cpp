@@ -126,7 +126,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
     const bool timed = polls % kTimedPolls == 0;
     const Time begin = timed ? Clock::now() : Time();
     Pass pass = passes.begin();
-    DrivenQp* hot = hot_.load(std::memory_order_acquire);
+    DrivenQp* hot = hot_.load();  // seq_cst: either cool() is seen, or destroy_qp() waits for this pass
     if (hot != nullptr && hot->tx_blocked.load(std::memory_order_relaxed)) hot = nullptr;  // epoll tells of both sides
     const Cycles now = counter_.now();
     const bool flushes = !ready_.empty();

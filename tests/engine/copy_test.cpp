@@ -20,7 +20,7 @@ namespace swrnic::engine::test {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
+const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
 // Two pages; what the second is, a test says.
 class Pages {
@@ -102,7 +102,7 @@ TEST(CopyTest, FailsWhereTheFileHasEnded) {
     const int file = mkstemp(name.data());
     ASSERT_GE(file, 0);
     unlink(name.data());
-    ASSERT_EQ(ftruncate(file, kPage), 0);
+    ASSERT_EQ(ftruncate(file, static_cast<off_t>(kPage)), 0);
     auto* const at = static_cast<std::byte*>(mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     std::vector<std::byte> good = octets(100);
     EXPECT_TRUE(copy_octets(at, good.data(), good.size()));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/core/atomics.h"
+#include "engine/core/copy.h"
 #include "engine/fault_recovery.h"
 #include "engine/messages.h"
 #include "wire/terminate.h"
@@ -429,7 +430,7 @@ TEST(Rfc7306, ATargetThatHasGoneEndsTheStream) {
 
 // The program has unmapped it, or taken the right to write it, while it was registered.
 TEST(Rfc7306, MemoryThatTheProgramTookAwayEndsTheStreamAlone) {
-#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__)
+#if !SWRNIC_RECOVERS_FROM_FAULTS || defined(__SANITIZE_ADDRESS__)
     GTEST_SKIP() << "faults are not recovered from";
 #endif
     recover_from_faults();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "fuzz/process.h"
 
-#include <poll.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_cm.h>
+#include <time.h>
 
 #include <climits>
 #include <cstddef>
@@ -60,6 +60,11 @@ int lowest_free() {
     return fd;
 }
 
+void sleep_for(long milliseconds) {
+    const timespec time{0, milliseconds * 1'000'000};
+    sys::call(SYS_nanosleep, &time, nullptr);
+}
+
 void make_connection_thread() {
     Locked locked;
     require(shim::Startup::get(locked) != nullptr, "the connection thread starts");
@@ -82,7 +87,7 @@ Process::~Process() {
     locked->next_cm_id = 0;  // the same numbers for the next input
     // What was refused may still be on its way out.
     for (int i = 0; i < 2000 && lowest_free() > lowest_free_; ++i)
-        sys::call(SYS_poll, nullptr, 0, 1);
+        sleep_for(1);
     require(lowest_free() <= lowest_free_, "no descriptor stays");
 }
 
@@ -379,7 +384,7 @@ void Process::descriptor_work() {
 }
 
 void Process::wait() {
-    sys::call(SYS_poll, nullptr, 0, 1 + input_.u8() % 3);
+    sleep_for(1 + input_.u8() % 3);
 }
 
 }  // namespace swrnic::fuzz

@@ -22,7 +22,7 @@
 namespace swrnic::test {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
 // Two pages; the rights of each are the test's.
 class Pages {
@@ -408,7 +408,7 @@ void ask(int) {
 
 // What lies between such a stack and the thread's own may be anything.
 TEST_F(BadPointer, BehindASignalsOwnStackToo) {
-    constexpr std::size_t kSize = 64 * kPage;
+    const std::size_t kSize = 64 * kPage;
     void* const stack = mmap(nullptr, kSize + kPage, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(stack, MAP_FAILED);
     char* const behind = static_cast<char*>(stack) + kSize;

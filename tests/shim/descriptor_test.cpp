@@ -280,7 +280,7 @@ TEST_F(KeptDescriptors, AreKnownAgainByWhatTheyAre) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     const Fd in(ends[0]), out(ends[1]);
-    ASSERT_EQ(syscall(SYS_dup2, out.get(), number.get()), number.get());
+    ASSERT_EQ(syscall(SYS_dup3, out.get(), number.get(), 0), number.get());
     // A signal handler may close, and a sanitizer does while it writes a report and its allocator rests.
     const unsigned before = deallocations;
     EXPECT_EQ(close(number.release()), 0);

@@ -20,9 +20,16 @@ extern "C" void __tsan_write_range(void* to, unsigned long length);
 
 namespace swrnic::engine {
 
+// copy.S has the routine for these; elsewhere it is memcpy, whose faults end the process.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define SWRNIC_RECOVERS_FROM_FAULTS 1
+#else
+#define SWRNIC_RECOVERS_FROM_FAULTS 0
+#endif
+
 extern "C" {
-// Use copy_octets(). On x86-64 who meets a fault between its beginning and its end may go on at `failed`, where it
-// returns false; on other processors it is memcpy, and there are no such places.
+// Use copy_octets(). Who meets a fault between its beginning and its end may go on at `failed`, where it returns false.
+// Where faults are not recovered from there are no such places.
 bool swrnic_copy(std::byte* to, const std::byte* from, std::size_t length);
 // Use fetch_add() and compare_swap(). They lie between the same marks.
 bool swrnic_fetch_add(std::byte* at, std::uint64_t add, std::uint64_t* original);

@@ -18,9 +18,10 @@ class Mutex {
         if (!try_lock()) [[unlikely]]
             wait();
     }
+    // seq_cst, also where it fails: see Lock::take_or_flag().
     bool try_lock() {
         std::uint32_t expected = kFree;
-        return state_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire, std::memory_order_relaxed);
+        return state_.compare_exchange_strong(expected, kTaken);
     }
     void unlock() {
         if (state_.exchange(kFree) == kAwaited) [[unlikely]]
@@ -62,7 +63,8 @@ class Lock {
             due = true;
             if (!guard.hold_.try_lock()) return guard;
         }
-        if (due.load(std::memory_order_acquire)) due = false;
+        // An exchange: what was written before a flag that came since the look is seen too.
+        if (due.load(std::memory_order_acquire)) due.exchange(false);
         return guard;
     }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -87,6 +88,8 @@ bool RxSegment::begins_well(Header header, std::uint32_t ulpdu_len) {
 }
 
 RxSegment::Verdict RxSegment::begin(Header header, std::uint32_t ulpdu_len) {
+    // Programs poll their memory for a flag that is written behind the data, by a message of its own.
+    if (last_) std::atomic_thread_fence(std::memory_order_release);
     ulpdu_len_ = ulpdu_len;
     payload_left_ = ulpdu_len - static_cast<std::uint32_t>(header.size());
     place_.target = Target::kNothing;
@@ -503,7 +506,7 @@ void RxSegment::deliver_read(Pass& pass) {
     if (read.send_index != OutboundRead::kNoWqe) {
         reads_.completed.fetch_add(1, std::memory_order_release);
     } else if (read.confirms != 0) {
-        reads_.answered.fetch_add(1, std::memory_order_release);
+        reads_.answered.fetch_add(1);  // seq_cst: see Tx::has_work()
     } else {
         return;  // an RTR
     }

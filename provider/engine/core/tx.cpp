@@ -63,7 +63,9 @@ bool Tx::has_work() const {
     if (status_.has_fault() || rtr_due_.load(std::memory_order_relaxed)) return true;
     if (stream_.fenced.load(std::memory_order_relaxed)) return false;
     if (!reads_.irq.empty() || sq_.sent() != sq_.tail()) return true;
-    return unasked_.load(std::memory_order_relaxed) &&
+    // seq_cst: who has taken in an answer sees what is unasked, or the sender, who looks for answers once it has noted
+    // that and send_ended(), sees the answer.
+    return unasked_.load() &&
            questions_.load(std::memory_order_relaxed) - reads_.answered.load(std::memory_order_relaxed) <
                kMostQuestions;
 }
