@@ -56,6 +56,7 @@ engine::Connection to_connection(const swrnic_connected& from) {
     to.nodelay = (from.flags & SWRNIC_CONN_NODELAY) != 0;
     to.p2p = (from.flags & SWRNIC_CONN_P2P) != 0;
     to.rtr = from.rtr;
+    to.to_itself = from.local.version != 0 && std::memcmp(&from.local, &from.peer, sizeof(from.local)) == 0;
     to.terminate = from.terminate;
     to.mpa_rev = from.mpa_rev;
     to.ird = from.ird;

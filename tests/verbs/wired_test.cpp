@@ -494,37 +494,46 @@ TEST_F(Wired, ErrorsAreInfiniBands) {
         {kRead, 64, 4096, closed, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
         {kRead, 64, 1 << 20, good, region_->lkey, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR},
     };
-    for (const auto& each : cases) {
-        SCOPED_TRACE(&each - cases);
-        const CqPtr receives = make_cq(8);
-        ibv_qp_init_attr init = qp_attr(cq_.get());
-        init.recv_cq = receives.get();
-        const QpPtr a = make_qp(cq_.get()), b(ibv_create_qp(pd_.get(), &init));
-        ASSERT_NO_FATAL_FAILURE(wire(a, b));
-        ASSERT_EQ(receive(b, 100), 0);
-        ASSERT_EQ(receive(b, 101, 8192, 64, each.receives_into), 0);
-        ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
-        EXPECT_EQ(next().status, IBV_WC_SUCCESS);
-        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 2), 0);
-        ASSERT_EQ(post(a, each.opcode, 3, each.length, each.to, 0, each.rkey), 0);
-        ASSERT_EQ(post(a, IBV_WR_SEND, 4), 0);
-        ASSERT_EQ(post(a, IBV_WR_RDMA_READ, 5), 0);
-        const std::array statuses{IBV_WC_SUCCESS, each.status, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR};
-        for (std::uint64_t id = 2; id <= 5; ++id) {
-            const ibv_wc wc = next();
-            EXPECT_EQ(wc.wr_id, id);
-            EXPECT_EQ(wc.status, statuses[id - 2]) << id;
+    for (const bool to_itself : {false, true}) {
+        for (const auto& each : cases) {
+            SCOPED_TRACE(testing::Message() << &each - cases << (to_itself ? " to itself" : ""));
+            const CqPtr receives = make_cq(8);
+            ibv_qp_init_attr init = qp_attr(cq_.get());
+            init.recv_cq = receives.get();
+            const QpPtr a(ibv_create_qp(pd_.get(), &init)), other(ibv_create_qp(pd_.get(), &init));
+            const QpPtr& b = to_itself ? a : other;
+            if (to_itself) {
+                ASSERT_NO_FATAL_FAILURE(wire(a, a->qp_num));
+            } else {
+                ASSERT_NO_FATAL_FAILURE(wire(a, b));
+            }
+            ASSERT_EQ(receive(b, 100), 0);
+            ASSERT_EQ(receive(b, 101, 8192, 64, each.receives_into), 0);
+            ASSERT_EQ(post(a, IBV_WR_SEND, 1), 0);
+            EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+            ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 2), 0);
+            ASSERT_EQ(post(a, each.opcode, 3, each.length, each.to, 0, each.rkey), 0);
+            ASSERT_EQ(post(a, IBV_WR_SEND, 4), 0);
+            ASSERT_EQ(post(a, IBV_WR_RDMA_READ, 5), 0);
+            const std::array statuses{IBV_WC_SUCCESS, each.status, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR};
+            for (std::uint64_t id = 2; id <= 5; ++id) {
+                const ibv_wc wc = next();
+                EXPECT_EQ(wc.wr_id, id);
+                EXPECT_EQ(wc.status, statuses[id - 2]) << id;
+            }
+            ibv_wc wc[2]{};
+            int got = 0;
+            for (const auto end = Clock::now() + std::chrono::seconds(5); got < 2 && Clock::now() < end;)
+                got += ibv_poll_cq(receives.get(), 2 - got, wc + got);
+            EXPECT_EQ(wc[0].status, IBV_WC_SUCCESS);
+            EXPECT_EQ(wc[1].wr_id, 101U);
+            EXPECT_EQ(wc[1].status, each.receive);
+            EXPECT_EQ(state(a), IBV_QPS_ERR);
+            EXPECT_EQ(state(b), IBV_QPS_ERR);
+            if (!to_itself) {
+                EXPECT_EQ(events_of(a).size(), 0U) << "the request says it";
+            }
         }
-        ibv_wc wc[2]{};
-        int got = 0;
-        for (const auto end = Clock::now() + std::chrono::seconds(5); got < 2 && Clock::now() < end;)
-            got += ibv_poll_cq(receives.get(), 2 - got, wc + got);
-        EXPECT_EQ(wc[0].status, IBV_WC_SUCCESS);
-        EXPECT_EQ(wc[1].wr_id, 101U);
-        EXPECT_EQ(wc[1].status, each.receive);
-        EXPECT_EQ(state(a), IBV_QPS_ERR);
-        EXPECT_EQ(state(b), IBV_QPS_ERR);
-        EXPECT_EQ(events_of(a).size(), 0U) << "the request says it";
     }
 }
 
@@ -560,7 +569,7 @@ TEST_F(Wired, ASendWithoutAReceiveEndsAfterItsRetries) {
             ASSERT_EQ(to_init(b), 0);
             ASSERT_EQ(to_rtr(a, b->qp_num), 0);
             ASSERT_EQ(to_rtr(b, a->qp_num, k10ms), 0);
-            ASSERT_EQ(to_rts(b), 0);
+            ASSERT_EQ(to_rts(b, 15), 0);  // 4.096 us * 2^15 * 7: 0.9 s
             if (late) {
                 ASSERT_NO_FATAL_FAILURE(carries(b, a));
             }
@@ -574,6 +583,12 @@ TEST_F(Wired, ASendWithoutAReceiveEndsAfterItsRetries) {
             EXPECT_EQ(failed.wr_id, 1U);
             EXPECT_EQ(failed.status, IBV_WC_RNR_RETRY_EXC_ERR);
             EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
+            // It is the sender's end alone. What the other one sends then finds nobody.
+            EXPECT_TRUE(is_quiet(std::chrono::milliseconds(50)));
+            EXPECT_EQ(state(b), IBV_QPS_RTS);
+            EXPECT_EQ(events_of(b).size(), 0U);
+            ASSERT_EQ(post(b, IBV_WR_RDMA_WRITE, 3), 0);
+            EXPECT_EQ(next(std::chrono::seconds(20)).status, IBV_WC_RETRY_EXC_ERR);
         }
     }
     const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());

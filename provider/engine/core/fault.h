@@ -22,6 +22,7 @@ struct Fault {
     WcStatus send_status = WcStatus::kWrFlushErr;
     WcStatus recv_status = WcStatus::kWrFlushErr;  // of the oldest receive
     std::optional<AsyncEvent> event;
+    bool spares_qp = false;  // the peer's to suffer from: the stream ends, and the QP stays in its state
 
     std::uint32_t vendor_err() const { return code ? code->packed() : 0; }
 

@@ -140,11 +140,13 @@ void Qp::raise_no_memory() {
     raise(fault);
 }
 
-std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, CloseReason reason) {
+std::unique_ptr<Transport> Qp::end(const RxGuard& rx, const TxGuard&, Pass& pass, CloseReason reason) {
     if (!connected_) return nullptr;
     sq_.retire(pass);  // what is done is done
     if (!receive_completions_.end(pass)) status_.lose_completion();
-    if (is_wired() && !has_fault() && state() <= QpState::kSqd) return leave_stream(pass, reason);
+    const bool spared = !has_fault() || status_.fault().spares_qp;
+    if (is_wired() && spared && state() <= QpState::kSqd) return leave_stream(pass, reason);
+    if (has_fault() && stream_.parameters.to_itself) rx_.hear_own_fault(rx, status_.fault(), pass);
     apply(QpEvent::kEnded);
     connected_.store(false, std::memory_order_release);
     const Fault* fault = has_fault() ? &status_.fault() : nullptr;
@@ -164,7 +166,10 @@ std::unique_ptr<Transport> Qp::end(const RxGuard&, const TxGuard&, Pass& pass, C
 std::unique_ptr<Transport> Qp::leave_stream(Pass& pass, CloseReason reason) {
     connected_.store(false, std::memory_order_release);
     if (stream_.fenced) negotiated_.store(false, std::memory_order_release);
-    pass.outbox().closed.push_back({init_.qpn, reason, std::nullopt, false});
+    const auto code = has_fault() ? status_.fault().code : std::nullopt;
+    if (code) reason = CloseReason::kLost;  // not of the QP
+    status_.forget_fault();
+    pass.outbox().closed.push_back({init_.qpn, reason, code, code.has_value()});
     return std::move(stream_.transport);
 }
 

@@ -23,7 +23,7 @@ bool QpStatus::raise(const Fault& fault) {
     if (!fault_) prepare_fault();
     *fault_ = fault;
     faulted_.store(true, std::memory_order_release);
-    return apply(QpEvent::kFault);
+    return fault.spares_qp || apply(QpEvent::kFault);
 }
 
 void QpStatus::give_up_peer(std::uint64_t send_index) {

@@ -32,7 +32,7 @@ class QpStatus {
     // What fails is told in InfiniBand's words: of a wired QP, and where QpInit says so.
     bool is_infiniband() const { return infiniband_ || is_wired(); }
 
-    // The first fault wins and moves RTS or SQD to SQE. False: not the first.
+    // The first fault wins and moves RTS or SQD to SQE, unless it spares the QP. False: not the first.
     bool raise(const Fault& fault);
     // The CQ overflowed (docs/spec/verbs.md section 6): only the streams whose completions are lost end (SEC-27).
     void lose_completion() { raise(Fault::answered(wire::fault::kLocalFailure, AsyncEvent::kQpFatal)); }
@@ -44,6 +44,8 @@ class QpStatus {
     // ---- under the RX and the TX lock
     // The peer of a wired QP does not answer: ERROR, for this request.
     void give_up_peer(std::uint64_t send_index);
+    // The stream has ended by one that spares the QP.
+    void forget_fault() { faulted_.store(false, std::memory_order_release); }
     // Room for the fault of the stream that begins: it may be that there is no memory. Throws std::bad_alloc.
     void prepare_fault() { fault_ = std::make_unique<Fault>(); }
     void reset() {

@@ -65,7 +65,7 @@ Rx::Status Rx::discard(Pass& pass) {
 void Rx::give_up_waiting(const RxGuard&) {
     if (!segment_.lacks_receive() || rq_.take()) return;
     const RxSegment::Header header = parser_ == Parser::kDirect ? direct_.header() : framed_.waiting_ulpdu();
-    segment_.fail(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header);  // RFC 5041 7.2
+    segment_.fail_of_receive(header);
 }
 
 std::uint32_t Rx::large_left() const {

@@ -44,6 +44,8 @@ class Rx {
     Status step(const RxGuard& guard, Pass& pass);
     // The receive queue has stayed empty for too long: Terminate 1/2/2.
     void give_up_waiting(const RxGuard& guard);
+    // See RxSegment.
+    void hear_own_fault(const RxGuard&, Fault& fault, Pass& pass) { segment_.hear_own_fault(fault, pass); }
     // Octets of the large FPDU in progress that are still to come, 0 if it is not large. Under the RX lock.
     std::uint32_t large_left() const;
     // What was received since the last time gives the sender something to do.

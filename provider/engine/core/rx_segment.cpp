@@ -77,6 +77,13 @@ RxSegment::Verdict RxSegment::fail(wire::TerminateCode code, AsyncEvent event, H
     return fail(Fault::answered(code, event, header, ulpdu_len_));
 }
 
+void RxSegment::fail_of_receive(Header header) {
+    Fault fault = Fault::answered(wire::fault::kNoBuffer, AsyncEvent::kQpFatal, header, ulpdu_len_);  // RFC 5041 7.2
+    fault.spares_qp = status_.is_wired() && !stream_.parameters.to_itself;
+    if (fault.spares_qp) fault.event.reset();
+    fail(fault);
+}
+
 // ---- checks
 // --------------------------------------------------------------------------------------------------------------
 

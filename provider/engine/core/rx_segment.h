@@ -123,6 +123,10 @@ class RxSegment {
     bool resume() { return std::exchange(stop_, Stop::kNone) == Stop::kNoReceive; }
 
     Verdict fail(wire::TerminateCode code, AsyncEvent event, Header header);
+    // The Send that begins has found none for too long. On InfiniBand that is its sender's end alone.
+    void fail_of_receive(Header header);
+    // Wired to itself, the QP is the peer as well that a fault is told to. At the end of the stream.
+    void hear_own_fault(Fault& fault, Pass& pass);
     // The memory behind an accepted segment is bad, or was taken away meanwhile: ours for a Send or a Response, the
     // peer's STag for a Write.
     void sink_lost();

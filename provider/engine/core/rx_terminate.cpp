@@ -109,4 +109,13 @@ void RxSegment::deliver_terminate(Pass& pass) {
     fail(terminated_);
 }
 
+void RxSegment::hear_own_fault(Fault& fault, Pass& pass) {
+    if (fault.received || fault.send_index || fault.terminate_len == 0 || is_end_of_peer(*fault.code)) return;
+    const Fault heard = terminate_meaning(Header(fault.terminate).first(fault.terminate_len));
+    if (!heard.send_index) return;
+    fault.send_index = heard.send_index;
+    fault.send_status = heard.send_status;
+    if (sq_.confirms()) sq_.set_placed(*heard.send_index, pass);
+}
+
 }  // namespace swrnic::engine

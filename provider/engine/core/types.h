@@ -227,6 +227,7 @@ struct StreamParameters {
     std::uint8_t rtr;        // SWRNIC_RTR_*: the kind to send (Initiator) or the kinds that may come (Responder)
     std::uint8_t terminate;  // not 0: send Terminate 2/0/this and close
     std::uint16_t ird, ord;
+    bool to_itself = false;  // what the QP sends comes back: it is its own peer
 };
 
 }  // namespace swrnic::engine
