@@ -9,6 +9,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/types.h>
 
@@ -189,11 +190,12 @@ static_assert(offsetof(verbs_device, sysfs) == 696 && offsetof(verbs_device, cor
 
 static_assert(sizeof(verbs_mr) == 56 && sizeof(ibv_mr) == 48);
 static_assert(offsetof(verbs_mr, mr_type) == 48 && offsetof(verbs_mr, access) == 52);
-#ifdef __x86_64__  // measured there; these hold pthread objects, whose size is the architecture's
-static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp_ex, wr_abort) == 336);
-static_assert(sizeof(ibv_cq) == 128 && sizeof(ibv_cq_ex) == 288 && sizeof(verbs_cq) == 288);
-static_assert(sizeof(ibv_context) == 328);
-#endif
+// What holds a pthread_mutex_t is as much longer as that is: on arm64 by eight octets.
+static_assert(sizeof(ibv_qp) == 120 + sizeof(pthread_mutex_t));
+static_assert(offsetof(ibv_qp_ex, wr_abort) == 296 + sizeof(pthread_mutex_t));
+static_assert(sizeof(ibv_cq) == 88 + sizeof(pthread_mutex_t));
+static_assert(sizeof(ibv_cq_ex) == 248 + sizeof(pthread_mutex_t) && sizeof(verbs_cq) == sizeof(ibv_cq_ex));
+static_assert(sizeof(ibv_context) == 288 + sizeof(pthread_mutex_t));
 
 static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
 
