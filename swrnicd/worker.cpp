@@ -34,7 +34,10 @@ struct Served {
 int take_up(const Config& config, const UverbsNode& node, int gone_fd, Served& served) {
     if (const int error = open_context(node.node, served.context); error != 0) return error;
     auto calls = std::make_unique<Ioctls>(served.context.events.get());
-    if (const int error = calls->call(SWRNIC_IOC_SERVE, nullptr); error != 0) return error;
+    swrnic_serve serve{};
+    serve.version = SWRNIC_SERVE_NEWEST;
+    if (const int error = calls->call(SWRNIC_IOC_SERVE, &serve); error != 0) return error;
+    if (serve.version < SWRNIC_SERVE_OLDEST) return EPROTO;
     served.server = Server::create(config, node.device, served.context.events.release(), std::move(calls), gone_fd);
     if (!served.server) return ENOMEM;
     if (!give_up_rights()) {
