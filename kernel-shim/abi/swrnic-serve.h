@@ -20,6 +20,8 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
+#include "swrnic-abi.h"
+
 /* read() of the event file: u is empty. The QP has requests to be fetched. */
 #define SWRNIC_DOWN_QP_WORK 4
 
@@ -37,8 +39,10 @@ enum swrnic_queue {
 #define SWRNIC_SERVE_NEWEST 2
 
 struct swrnic_serve {
-	__u32 version; /* in: the newest that the daemon speaks; out: what both speak from now on */
-	__u32 reserved[3];
+	__u32 version;	/* in: the newest that the daemon speaks; out: what both speak from now on */
+	__u8 crc_mode;	/* of the QPs that are made for this file: enum swrnic_crc_mode */
+	__u8 fpdu_mode; /* enum swrnic_fpdu_mode */
+	__u8 reserved[10];
 };
 
 /*

@@ -91,7 +91,7 @@ void swr_server_watch(struct work_struct *work)
 
 /* ---- serving ----------------------------------------------------------------------------------------------------------- */
 
-static int serve_locked(struct swr_file *file)
+static int serve_locked(struct swr_file *file, const struct swrnic_serve *serve)
 {
 	struct swr_device *dev = file->dead ? NULL : file->dev;
 	int error = -EBUSY;
@@ -102,6 +102,8 @@ static int serve_locked(struct swr_file *file)
 		return -EPERM;
 	spin_lock(&dev->server_lock);
 	if (!dev->server) {
+		file->crc_mode = serve->crc_mode;
+		file->fpdu_mode = serve->fpdu_mode;
 		kref_get(&file->kref);
 		dev->server = file;
 		error = 0;
@@ -124,7 +126,8 @@ static int serve(struct swr_file *file, void __user *argument)
 
 	if (copy_from_user(&serve, argument, sizeof(serve)))
 		return -EFAULT;
-	if (memchr_inv(serve.reserved, 0, sizeof(serve.reserved)))
+	if (serve.crc_mode > SWRNIC_CRC_OFF || serve.fpdu_mode > SWRNIC_FPDU_64K ||
+	    memchr_inv(serve.reserved, 0, sizeof(serve.reserved)))
 		return -EINVAL;
 	if (serve.version < SWRNIC_SERVE_OLDEST)
 		return -EPROTO;
@@ -137,7 +140,7 @@ static int serve(struct swr_file *file, void __user *argument)
 	if (!buffer)
 		return -ENOMEM;
 	spin_lock_irq(&file->lock);
-	error = serve_locked(file);
+	error = serve_locked(file, &serve);
 	spin_unlock_irq(&file->lock);
 	if (error) {
 		kvfree(buffer);

@@ -659,7 +659,7 @@ static void events(struct dice *dice, int seconds)
 int main(int argc, char **argv)
 {
 	struct dice dice = { argc > 3 ? strtoull(argv[3], NULL, 0) | 1 : 1, NULL };
-	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST + 1 };
+	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST + 1 }, strange_mode = { .crc_mode = 3 };
 	pthread_t threads[THREADS];
 	unsigned int i;
 
@@ -668,6 +668,8 @@ int main(int argc, char **argv)
 	file = find_event_file();
 	if (file < 0 || ioctl(file, SWRNIC_IOC_SERVE, &serve))
 		die("it cannot serve", errno);
+	if (!ioctl(file, SWRNIC_IOC_SERVE, &strange_mode) || errno != EINVAL)
+		die("it takes a mode of CRC that is none", errno);
 	if (serve.version != SWRNIC_SERVE_NEWEST)
 		die("both cannot speak that", serve.version);
 	if (!ioctl(file, SWRNIC_IOC_SERVE, &serve) || errno != EBUSY)
