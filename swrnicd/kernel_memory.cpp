@@ -45,40 +45,48 @@ engine::IoStatus stream_status(const char* what, std::uint32_t qpn, int failed) 
 }
 
 swrnic_name to_name(const ForeignName& name, std::uint32_t length) {
-    return {.id = name.id, .offset = name.offset, .length = length, .kind = static_cast<std::uint32_t>(name.kind)};
+    return {.id = name.id,
+            .offset = name.offset,
+            .length = length,
+            .kind = static_cast<std::uint32_t>(name.kind),
+            .whole = name.whole,
+            .reserved = 0};
+}
+
+swrnic_ending to_ending(const engine::ForeignMemory::Ending* from) {
+    swrnic_ending to{};
+    if (from == nullptr) return to;
+    to.flags = SWRNIC_ENDING | (from->solicited ? SWRNIC_DONE_SOLICITED : 0);
+    if (from->invalidated) {
+        to.flags |= SWRNIC_DONE_INVALIDATED;
+        to.invalidated = *from->invalidated;
+    }
+    return to;
 }
 
 }  // namespace
 
-MemoryError KernelMemory::check_source(std::uint32_t qpn, const ForeignName& name, std::uint64_t length) {
-    if (length > UINT32_MAX) return MemoryError::kBounds;
-    swrnic_check check{.qpn = qpn,
-                       .direction = SWRNIC_COPY_IN,
-                       .name = to_name(name, static_cast<std::uint32_t>(length)),
-                       .error = 0,
-                       .reserved = 0};
-    const int failed = calls_.call(SWRNIC_IOC_CHECK, &check);
-    return result_of("CHECK", qpn, failed, check.error);
-}
-
 MemoryError KernelMemory::copy_in(std::uint32_t qpn, const ForeignName& name, std::span<std::byte> to) {
-    return copy(qpn, name, SWRNIC_COPY_IN, to.data(), to.size());
+    return copy(qpn, name, SWRNIC_COPY_IN, to.data(), to.size(), nullptr);
 }
 
-MemoryError KernelMemory::copy_out(std::uint32_t qpn, const ForeignName& name, std::span<const std::byte> from) {
-    return copy(qpn, name, SWRNIC_COPY_OUT, from.data(), from.size());
+MemoryError KernelMemory::copy_out(std::uint32_t qpn, const ForeignName& name, std::span<const std::byte> from,
+                                   Ending* ending) {
+    return copy(qpn, name, SWRNIC_COPY_OUT, from.data(), from.size(), ending);
 }
 
 MemoryError KernelMemory::copy(std::uint32_t qpn, const ForeignName& name, std::uint32_t direction,
-                               const std::byte* memory, std::size_t length) {
+                               const std::byte* memory, std::size_t length, Ending* ending) {
     const swrnic_name named = to_name(name, static_cast<std::uint32_t>(length));
     swrnic_copy copy{.qpn = qpn,
                      .direction = direction,
                      .memory = reinterpret_cast<std::uintptr_t>(memory),
                      .names = reinterpret_cast<std::uintptr_t>(&named),
                      .count = 1,
-                     .error = 0};
+                     .error = 0,
+                     .ending = to_ending(ending)};
     const int failed = calls_.call(SWRNIC_IOC_COPY, &copy);
+    if (ending != nullptr) ending->done = failed == 0 && copy.ending.done != 0;
     return result_of(direction == SWRNIC_COPY_IN ? "COPY in" : "COPY out", qpn, failed, copy.error);
 }
 
@@ -92,17 +100,27 @@ engine::ForeignMemory::Arrival KernelMemory::receive(std::uint32_t qpn, const Be
     receive.have = static_cast<std::uint32_t>(fpdu.octets.size());
     receive.header = static_cast<std::uint32_t>(fpdu.header);
     receive.room = static_cast<std::uint32_t>(rest.size());
+    receive.ending = to_ending(fpdu.ending);
     if (const int failed = calls_.call(SWRNIC_IOC_RECEIVE, &receive); failed != 0)
-        return {stream_status("RECEIVE", qpn, failed), 0, 0, 0, 0};
-    if (receive.taken == 0) return {engine::IoStatus::kEof, 0, 0, 0, 0};
-    return {engine::IoStatus::kOk, receive.taken, receive.left, receive.placed, receive.octets};
+        return {.status = stream_status("RECEIVE", qpn, failed)};
+    if (fpdu.ending != nullptr) fpdu.ending->done = receive.ending.done != 0;
+    if (receive.taken == 0) return {.status = engine::IoStatus::kEof};
+    return {.status = engine::IoStatus::kOk,
+            .taken = receive.taken,
+            .staged = receive.left,
+            .placed = receive.placed,
+            .octets = receive.octets,
+            .last = receive.last,
+            .ended = receive.ended,
+            .whole = receive.whole != 0};
 }
 
 engine::ForeignMemory::Departure KernelMemory::transmit(std::uint32_t qpn, std::span<const Outgoing> fpdus,
                                                         std::span<std::byte> rest) {
     for (std::size_t i = 0; i < fpdus.size(); ++i) {
         fpdus_[i].name = to_name(fpdus[i].name, fpdus[i].payload);
-        fpdus_[i].header_len = fpdus[i].header_len;
+        fpdus_[i].header_len = static_cast<std::uint16_t>(fpdus[i].header_len);
+        fpdus_[i].flags = fpdus[i].ends ? SWRNIC_FPDU_ENDS : 0;
         std::memcpy(fpdus_[i].header, fpdus[i].header.data(), fpdus[i].header_len);
     }
     swrnic_transmit transmit{};
@@ -113,7 +131,7 @@ engine::ForeignMemory::Departure KernelMemory::transmit(std::uint32_t qpn, std::
     if (const int failed = calls_.call(SWRNIC_IOC_TRANSMIT, &transmit); failed != 0)
         return {stream_status("TRANSMIT", qpn, failed), 0, 0, MemoryError::kNone, 0};
     return {engine::IoStatus::kOk, transmit.sent, transmit.laid_out, result_of("TRANSMIT", qpn, 0, transmit.error),
-            transmit.left};
+            transmit.left,         transmit.done};
 }
 
 std::optional<engine::ForeignMemory::Receive> KernelMemory::take_receive(std::uint32_t qpn) {

@@ -15,10 +15,9 @@ class KernelMemory final : public engine::ForeignMemory {
     // Borrowed.
     explicit KernelMemory(Calls& calls) : calls_(calls), fpdus_(SWRNIC_TRANSMIT_FPDUS) {}
 
-    engine::MemoryError check_source(std::uint32_t qpn, const engine::ForeignName& name, std::uint64_t length) override;
     engine::MemoryError copy_in(std::uint32_t qpn, const engine::ForeignName& name, std::span<std::byte> to) override;
-    engine::MemoryError copy_out(std::uint32_t qpn, const engine::ForeignName& name,
-                                 std::span<const std::byte> from) override;
+    engine::MemoryError copy_out(std::uint32_t qpn, const engine::ForeignName& name, std::span<const std::byte> from,
+                                 Ending* ending) override;
     Arrival receive(std::uint32_t qpn, const Begun& fpdu, std::span<std::byte> rest) override;
     Departure transmit(std::uint32_t qpn, std::span<const Outgoing> fpdus, std::span<std::byte> rest) override;
     std::optional<Receive> take_receive(std::uint32_t qpn) override;
@@ -27,7 +26,7 @@ class KernelMemory final : public engine::ForeignMemory {
 
   private:
     engine::MemoryError copy(std::uint32_t qpn, const engine::ForeignName& name, std::uint32_t direction,
-                             const std::byte* memory, std::size_t length);
+                             const std::byte* memory, std::size_t length, Ending* ending);
 
     Calls& calls_;
     std::vector<swrnic_fpdu> fpdus_;  // of the TRANSMIT that is being made; as large as can be from the beginning

@@ -33,7 +33,8 @@ constexpr int kSlowLook = 5000;  // milliseconds; where the kernel does not tell
 constexpr const char* kText =
     R"(Serves every device of the kernel module swrnic.ko: without it consumers in the kernel, such as NFS over RDMA, get no connection.
 Programs need it not. It starts with CAP_SYS_ADMIN, in the foreground; systemd starts it as swrnicd.service.
-Settings: SWRNIC_LOG, SWRNIC_TIMEOUT, SWRNIC_RNR_TIMEOUT, SWRNIC_TRACE, by environment or in /etc/swrnic.conf; see swrnic.conf(5).)";
+Settings: SWRNIC_LOG, SWRNIC_TIMEOUT, SWRNIC_RNR_TIMEOUT, SWRNIC_CRC, SWRNIC_FPDU, SWRNIC_TRACE, by environment or in /etc/swrnic.conf;
+see swrnic.conf(5). A connection has what was set when its daemon began.)";
 
 // SIGTERM and SIGINT, and SIGCHLD of workers, as a descriptor.
 Fd catch_signals() {

@@ -109,8 +109,8 @@ void Server::obey(const swrnic_down& record) {
         case SWRNIC_DOWN_QP_WORK:
             // Before there is a stream the requests stay where they are.
             if (found == qps_.end()) return;
-            fetch_receives(record.qpn, found->second);
-            fetch(record.qpn, found->second, SWRNIC_QUEUE_SEND);
+            fetch(record.qpn, found->second, SWRNIC_QUEUE_BOTH);
+            if (found->second.shared) engine_->look_for_receive(*found->second.qp);
             return;
         case SWRNIC_DOWN_QP_DISCONNECT:
             engine_->disconnect(record.qpn);
@@ -136,7 +136,7 @@ void Server::connected(std::uint32_t qpn, const swrnic_connected& stream) {
     log(LogLevel::kInfo, "{}: {}: connected as {}, MPA revision {}, flags {:#x}, IRD {}, ORD {}", device_,
         statistics_->name_of(qpn), stream.role == SWRNIC_ROLE_INITIATOR ? "initiator" : "responder", stream.mpa_rev,
         stream.flags, stream.ird, stream.ord);
-    fetch_receives(qpn, qp);  // first, so that what the peer sends at once finds them
+    if (!qp.shared) fetch(qpn, qp, SWRNIC_QUEUE_RECV);  // first, so that what the peer sends at once finds them
     engine_->connect(qpn, host::to_connection(stream));
     fetch(qpn, qp, SWRNIC_QUEUE_SEND);
 }
@@ -205,14 +205,6 @@ void Server::destroy_ended() {
 // ---- requests
 // --------------------------------------------------------------------------------------------------------------------
 
-void Server::fetch_receives(std::uint32_t qpn, KernelQp& qp) {
-    if (qp.shared) {
-        engine_->look_for_receive(*qp.qp);
-    } else {
-        fetch(qpn, qp, SWRNIC_QUEUE_RECV);
-    }
-}
-
 void Server::fetch(std::uint32_t qpn, KernelQp& qp, std::uint32_t queue) {
     std::array<swrnic_wqe, kFetched> wqes;
     for (;;) {
@@ -228,23 +220,26 @@ void Server::fetch(std::uint32_t qpn, KernelQp& qp, std::uint32_t queue) {
             return;
         }
         const std::uint32_t count = std::min(fetch.count, kFetched);
+        bool sends = false;
         for (std::uint32_t i = 0; i < count; ++i) {
-            if (post(qp, wqes[i], queue)) continue;
+            sends = sends || wqes[i].opcode != SWRNIC_WQE_RECV;
+            if (post(qp, wqes[i])) continue;
             log(LogLevel::kError, "{}: {}: request {} of opcode {} cannot be posted: the connection is ended", device_,
                 statistics_->name_of(qpn), wqes[i].sequence, wqes[i].opcode);
             engine_->abort(qpn);
             return;
         }
-        if (count != 0 && queue == SWRNIC_QUEUE_SEND) engine_->ring_doorbell(*qp.qp);
+        if (sends) engine_->ring_doorbell(*qp.qp);
         if (count < kFetched) return;
     }
 }
 
-bool Server::post(KernelQp& qp, const swrnic_wqe& wqe, std::uint32_t queue) {
+bool Server::post(KernelQp& qp, const swrnic_wqe& wqe) {
     const engine::Sge sge{engine::kForeignAddress, wqe.length, 0};
     const std::span<const engine::Sge> sges(&sge, wqe.length != 0 && wqe.opcode != SWRNIC_WQE_LOCAL ? 1 : 0);
-    if ((wqe.opcode == SWRNIC_WQE_RECV) != (queue == SWRNIC_QUEUE_RECV) || wqe.opcode > SWRNIC_WQE_LOCAL) return false;
-    if (queue == SWRNIC_QUEUE_RECV) return engine_->post_recv(*qp.qp, {wqe.sequence, sges}) == engine::PostResult::kOk;
+    if (wqe.opcode > SWRNIC_WQE_LOCAL) return false;
+    if (wqe.opcode == SWRNIC_WQE_RECV)
+        return engine_->post_recv(*qp.qp, {wqe.sequence, sges}) == engine::PostResult::kOk;
     std::uint32_t flags = engine::send_flag::kSignaled;
     if ((wqe.flags & SWRNIC_WQE_FENCE) != 0) flags |= engine::send_flag::kFence;
     if ((wqe.flags & SWRNIC_WQE_SOLICITED) != 0) flags |= engine::send_flag::kSolicited;

@@ -59,9 +59,8 @@ class Server final : public engine::Host {
     void obey(const swrnic_down& record);
     void connected(std::uint32_t qpn, const swrnic_connected& stream);
     bool make_qp(std::uint32_t qpn);
-    void fetch_receives(std::uint32_t qpn, KernelQp& qp);
     void fetch(std::uint32_t qpn, KernelQp& qp, std::uint32_t queue);
-    bool post(KernelQp& qp, const swrnic_wqe& wqe, std::uint32_t queue);
+    bool post(KernelQp& qp, const swrnic_wqe& wqe);
     void complete(std::uint32_t qpn, KernelQp& qp, std::span<const engine::WorkCompletion> found);
     void forget(std::uint32_t qpn);
     void destroy_ended();

@@ -27,7 +27,7 @@ const char* why(int error) {
         case EPROTO:
             return "the module swrnic.ko that made it speaks another version of the interface: upgrade both";
         case ENOTTY:
-            return "the module swrnic.ko that made it knows no daemon: a newer one is needed";
+            return "the module swrnic.ko that made it knows no daemon as new as this one: a newer module is needed";
         case ECHILD:
             return "its worker has died before it served";
         default:

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -25,6 +26,12 @@ namespace swrnic::daemon {
 
 namespace {
 
+static_assert(static_cast<int>(CrcMode::kAuto) == SWRNIC_CRC_AUTO && static_cast<int>(CrcMode::kOn) == SWRNIC_CRC_ON &&
+              static_cast<int>(CrcMode::kOff) == SWRNIC_CRC_OFF);
+static_assert(static_cast<int>(FpduMode::kAuto) == SWRNIC_FPDU_AUTO &&
+              static_cast<int>(FpduMode::kEmss) == SWRNIC_FPDU_EMSS &&
+              static_cast<int>(FpduMode::k64k) == SWRNIC_FPDU_64K);
+
 // The device's context and its server, which ends before.
 struct Served {
     Context context;
@@ -34,7 +41,12 @@ struct Served {
 int take_up(const Config& config, const UverbsNode& node, int gone_fd, Served& served) {
     if (const int error = open_context(node.node, served.context); error != 0) return error;
     auto calls = std::make_unique<Ioctls>(served.context.events.get());
-    if (const int error = calls->call(SWRNIC_IOC_SERVE, nullptr); error != 0) return error;
+    swrnic_serve serve{};
+    serve.version = SWRNIC_SERVE_NEWEST;
+    serve.crc_mode = static_cast<std::uint8_t>(config.crc);
+    serve.fpdu_mode = static_cast<std::uint8_t>(config.fpdu);
+    if (const int error = calls->call(SWRNIC_IOC_SERVE, &serve); error != 0) return error;
+    if (serve.version < SWRNIC_SERVE_OLDEST) return EPROTO;
     served.server = Server::create(config, node.device, served.context.events.release(), std::move(calls), gone_fd);
     if (!served.server) return ENOMEM;
     if (!give_up_rights()) {

@@ -20,19 +20,36 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
+#include "swrnic-abi.h"
+
 /* read() of the event file: u is empty. The QP has requests to be fetched. */
 #define SWRNIC_DOWN_QP_WORK 4
 
 enum swrnic_queue {
 	SWRNIC_QUEUE_SEND = 0,
 	SWRNIC_QUEUE_RECV = 1,
+	SWRNIC_QUEUE_BOTH = 2, /* FETCH alone */
+};
+
+/*
+ * The versions of these calls that this end speaks. Version 1 was told by nobody: its SERVE has another number, so that between it
+ * and a later one there is ENOTTY on either side.
+ */
+#define SWRNIC_SERVE_OLDEST 2
+#define SWRNIC_SERVE_NEWEST 2
+
+struct swrnic_serve {
+	__u32 version;	/* in: the newest that the daemon speaks; out: what both speak from now on */
+	__u8 crc_mode;	/* of the QPs that are made for this file: enum swrnic_crc_mode */
+	__u8 fpdu_mode; /* enum swrnic_fpdu_mode */
+	__u8 reserved[10];
 };
 
 /*
  * From now on the kernel's QPs of this device are made for this file. EPERM without CAP_SYS_ADMIN in the initial user namespace,
- * and outside the network namespace of the device's interface; EBUSY while another file serves.
+ * and outside the network namespace of the device's interface; EBUSY while another file serves; EPROTO: the daemon is too old.
  */
-#define SWRNIC_IOC_SERVE _IO('s', 0x80)
+#define SWRNIC_IOC_SERVE _IOWR('s', 0x80, struct swrnic_serve)
 
 /* What the daemon must know to make a QP of its own: after QP_CONNECTED. */
 struct swrnic_qp_info {
@@ -51,7 +68,7 @@ enum swrnic_wqe_opcode {
 	SWRNIC_WQE_SEND_INV = 2, /* remote_stag: to be invalidated at the peer */
 	SWRNIC_WQE_WRITE = 3,
 	SWRNIC_WQE_READ = 4,  /* what READ_WITH_INV invalidates here is invalidated when it completes, by the module */
-	SWRNIC_WQE_LOCAL = 5, /* REG_MR or LOCAL_INV: SWRNIC_IOC_EXECUTE in its turn, nothing on the wire */
+	SWRNIC_WQE_LOCAL = 5, /* REG_MR or LOCAL_INV: SWRNIC_IOC_EXECUTE in its turn, nothing on the wire; see FETCH */
 };
 
 #define SWRNIC_WQE_FENCE (1u << 0)
@@ -69,10 +86,14 @@ struct swrnic_wqe {
 };
 
 /*
- * Takes the next requests of a queue. Fewer than max: there are no more at present.
+ * Takes the next requests of a queue, or of both: its receives first, unless they come from a shared queue. Fewer than max: there
+ * are no more at present. A local request before which nothing is incomplete is executed and completed here, and never told of; one
+ * that fails is left to EXECUTE.
+ *
+ * QP_WORK tells of receives only when a FETCH of the receive queue has found none: they come with the sends that are fetched.
  *
  * From a shared queue a receive is to be fetched, alone, when a message needs it; so that none lies with a QP that is idle. A QP
- * has SWRNIC_SHARED_RECEIVES of them at most that are not complete. Where there was none, QP_WORK tells when there are some.
+ * has SWRNIC_SHARED_RECEIVES of them at most that are not complete.
  */
 #define SWRNIC_SHARED_RECEIVES 64
 
@@ -97,10 +118,13 @@ struct swrnic_name {
 	__u64 offset; /* octets into the request's memory; TAGGED: TO */
 	__u32 length; /* octets, not 0 */
 	__u32 kind;   /* enum swrnic_name_kind */
+	__u32 whole;  /* not 0: so many octets from there on have to be good, though only the first of them are moved: a Read's
+			 source */
+	__u32 reserved;
 };
 
 /*
- * The answer of CHECK, and of COPY in `error`: what the stream's Terminate is made of. In DDP-31's order. For names of requests
+ * What is wrong with a name: what the stream's Terminate is made of. In DDP-31's order. For names of requests
  * INVALID_STAG also says that the request is not outstanding, or not of a kind to be so used.
  */
 enum swrnic_name_error {
@@ -112,6 +136,20 @@ enum swrnic_name_error {
 	SWRNIC_NAME_BOUNDS = 5,
 };
 
+/*
+ * What is complete with the end of a message: the request that is named, a receive or a Read, as by COMPLETE with success. If that
+ * cannot be, since one before it is not complete, or the peer may not invalidate what it says, nothing of it is done, and the
+ * daemon goes on by INVALIDATE and COMPLETE, which say why.
+ */
+#define SWRNIC_ENDING (1u << 8)
+
+struct swrnic_ending {
+	__u32 flags;	   /* SWRNIC_ENDING and SWRNIC_DONE_*; 0: nothing is complete */
+	__u32 invalidated; /* by the peer, with SWRNIC_DONE_INVALIDATED: the STag */
+	__u32 done;	   /* out: not 0: it is */
+	__u32 reserved;
+};
+
 enum swrnic_copy_direction {
 	SWRNIC_COPY_IN = 0,  /* named memory to the daemon's: of a SEND or WRITE request, or remotely readable */
 	SWRNIC_COPY_OUT = 1, /* the daemon's to named memory: of a receive or a READ request, or remotely writable */
@@ -120,7 +158,7 @@ enum swrnic_copy_direction {
 /*
  * Moves octets between one run of the daemon's memory and named memory. Each name is checked anew while it is used; what is flushed
  * or invalidated meanwhile is not touched any more when the flush or invalidation is complete. No wait for the network. EFAULT: the
- * daemon's own memory.
+ * daemon's own memory. An ending is that of one name, which is copied to.
  */
 struct swrnic_copy {
 	__u32 qpn;
@@ -129,20 +167,10 @@ struct swrnic_copy {
 	__u64 names;	 /* struct swrnic_name[count] */
 	__u32 count;
 	__u32 error; /* out: enum swrnic_name_error, of the first bad name; those before it are moved */
+	struct swrnic_ending ending;
 };
 
 #define SWRNIC_IOC_COPY _IOWR('s', 0x83, struct swrnic_copy)
-
-/* The same checks for one name, with nothing moved. */
-struct swrnic_check {
-	__u32 qpn;
-	__u32 direction;
-	struct swrnic_name name;
-	__u32 error; /* out */
-	__u32 reserved;
-};
-
-#define SWRNIC_IOC_CHECK _IOWR('s', 0x84, struct swrnic_check)
 
 /* What one RECEIVE or TRANSMIT moves at most, headers and all. */
 #define SWRNIC_MOVED_OCTETS (1u << 17)
@@ -155,9 +183,11 @@ struct swrnic_check {
 /*
  * Takes octets from the QP's stream and puts the payload of whole FPDUs to its place, as long as all is well with them. That of the
  * first, which the daemon has in part, goes to `name`; with SWRNIC_RECEIVE_MORE those behind it are placed as well while each
- * continues the one before: the same header but for ULPDU_Length and the offset at its end (TO or MO). If the stream has CRC, it is
- * checked before anything of an FPDU is placed. What is not placed is handed to the daemon, which finds out for itself why: not all
- * of the FPDU has come, its CRC is wrong, its name is not good, it belongs to another message.
+ * continues the one before: the same header but for ULPDU_Length, L and the offset at its end (TO or MO). Behind an FPDU with L
+ * only those of a TAGGED name go on: one Write after another, each where the one before has ended. A Response with L is placed if
+ * it ends its Read. If the stream has CRC, it is checked before anything of an FPDU is placed. What is not placed is handed to the
+ * daemon, which finds out for itself why: not all of the FPDU has come, its CRC is wrong, its name is not good, it belongs to
+ * another message.
  *
  * No wait for the network. EAGAIN: there is nothing now. ENOTCONN: the QP has no stream. What else recv() may say of the socket. An
  * EFAULT may lose octets.
@@ -165,7 +195,7 @@ struct swrnic_check {
 struct swrnic_receive {
 	__u32 qpn;
 	__u32 flags;		 /* SWRNIC_RECEIVE_* */
-	struct swrnic_name name; /* the payload of the FPDU */
+	struct swrnic_name name; /* the payload of the FPDU; whole: 0 */
 	__u64 fpdu;		 /* the daemon's memory: what has come of the FPDU before */
 	__u64 rest;		 /* the daemon's memory: for what is not placed */
 	__u32 have;		 /* octets of fpdu: the header at least, not the whole */
@@ -175,7 +205,11 @@ struct swrnic_receive {
 	__u32 left;		 /* out: of them, in rest */
 	__u32 placed;		 /* out: FPDUs; not 0: the first, with what was in fpdu, is among them */
 	__u32 octets;		 /* out: of their payload */
+	__u32 last;		 /* out: of the payload of the last of them */
+	__u32 ended;		 /* out: of them, those with L */
+	__u32 whole;		 /* out: the last of them is one of those */
 	__u32 reserved;
+	struct swrnic_ending ending; /* if the last of them has L */
 };
 
 #define SWRNIC_IOC_RECEIVE _IOWR('s', 0x88, struct swrnic_receive)
@@ -184,15 +218,20 @@ struct swrnic_receive {
 #define SWRNIC_FPDU_HEADER 76	 /* the longest: that of a Terminate, which has no payload */
 #define SWRNIC_FPDU_OCTETS 65544 /* the longest FPDU */
 
+#define SWRNIC_FPDU_ENDS (1u << 0) /* when all of it is sent the request that is named is complete: a Send or a Write */
+
 struct swrnic_fpdu {
 	struct swrnic_name name; /* of its payload; length 0: there is none */
-	__u32 header_len;
+	__u16 header_len;
+	__u16 flags;			 /* SWRNIC_FPDU_* */
 	__u8 header[SWRNIC_FPDU_HEADER]; /* ULPDU_Length and all headers */
 };
 
 /*
  * Lays FPDUs out, with pad and CRC, and gives the stream as many of their octets as it takes. An FPDU whose name is not good ends
- * the run before it. No wait for the network. Errors of the socket as send() tells them, ENOTCONN as above.
+ * the run before it. What is complete then is completed here, as by COMPLETE with success, up to the first that cannot be, since
+ * one before it is not complete; of those behind it the daemon says it by COMPLETE. No wait for the network. Errors of the socket
+ * as send() tells them, ENOTCONN as above.
  */
 struct swrnic_transmit {
 	__u32 qpn;
@@ -203,6 +242,8 @@ struct swrnic_transmit {
 	__u32 error;	/* out: enum swrnic_name_error, of the one behind them */
 	__u32 sent;	/* out: octets; 0: the stream takes none now */
 	__u32 left;	/* out: octets in rest */
+	__u32 done;	/* out: requests that are completed: the first of those with SWRNIC_FPDU_ENDS */
+	__u32 reserved;
 };
 
 #define SWRNIC_IOC_TRANSMIT _IOWR('s', 0x89, struct swrnic_transmit)

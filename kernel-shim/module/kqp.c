@@ -375,10 +375,19 @@ static int post_recv_locked(struct swr_qp *qp, const struct ib_recv_wr **wr, str
 	return 0;
 }
 
-/* Has there been nothing to be fetched before, and is there now? */
-static bool to_be_told(const struct swr_qp *qp, enum swrnic_queue queue, bool had)
+/* Has there been no send to be fetched before, and is there one now? */
+static bool sends_to_be_told(const struct swr_qp *qp, bool had)
 {
-	return qp->kernel->served && !had && unfetched(&qp->kernel->ring[queue]);
+	return qp->kernel->served && !had && unfetched(&qp->kernel->ring[SWRNIC_QUEUE_SEND]);
+}
+
+/* Does the daemon wait for one, and is there one now? */
+static bool receives_to_be_told(struct swr_qp *qp)
+{
+	if (!qp->kernel->served || !qp->kernel->awaits_recv || !unfetched(&qp->kernel->ring[SWRNIC_QUEUE_RECV]))
+		return false;
+	qp->kernel->awaits_recv = false;
+	return true;
 }
 
 int swr_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
@@ -396,7 +405,7 @@ int swr_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr, const struct 
 	spin_lock_irqsave(&qp->lock, flags);
 	had = unfetched(&qp->kernel->ring[SWRNIC_QUEUE_SEND]);
 	error = post_send_locked(qp, &wr, &wakes);
-	tell = to_be_told(qp, SWRNIC_QUEUE_SEND, had);
+	tell = sends_to_be_told(qp, had);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	if (error)
 		*bad = wr;
@@ -411,7 +420,7 @@ int swr_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr, const struct 
 	struct swr_qp *qp = to_swr_qp(ibqp);
 	struct swr_wakes wakes = {};
 	unsigned long flags;
-	bool had, tell;
+	bool tell;
 	int error;
 
 	if (!qp->kernel || qp->kernel->srq) {
@@ -419,9 +428,8 @@ int swr_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr, const struct 
 		return qp->kernel ? -EINVAL : -EOPNOTSUPP;
 	}
 	spin_lock_irqsave(&qp->lock, flags);
-	had = unfetched(&qp->kernel->ring[SWRNIC_QUEUE_RECV]);
 	error = post_recv_locked(qp, &wr, &wakes);
-	tell = to_be_told(qp, SWRNIC_QUEUE_RECV, had);
+	tell = receives_to_be_told(qp);
 	spin_unlock_irqrestore(&qp->lock, flags);
 	if (error)
 		*bad = wr;

@@ -16,6 +16,7 @@
 
 #define LENGTH_LEN 2 /* ULPDU_Length */
 #define CRC_LEN 4
+#define DDP_LAST 0x40 /* in DDP's control octet, which follows the length: L */
 
 /* ---- the stream -------------------------------------------------------------------------------------------------------- */
 
@@ -84,12 +85,19 @@ static bool crc_right(const u8 *fpdu)
 
 /* ---- receiving --------------------------------------------------------------------------------------------------------- */
 
+static bool is_last(const u8 *fpdu)
+{
+	return fpdu[LENGTH_LEN] & DDP_LAST;
+}
+
 /* Of `next` there is the header at least. */
 static bool continues(const u8 *fpdu, u32 payload, const u8 *next, u32 header)
 {
 	u32 offset = header - (header == SWRNIC_HEADER_TAGGED ? sizeof(__be64) : sizeof(__be32));
+	u32 behind = LENGTH_LEN + 1;
 
-	if (LENGTH_LEN + ulpdu_len(next) <= header || memcmp(next + LENGTH_LEN, fpdu + LENGTH_LEN, offset - LENGTH_LEN))
+	if (LENGTH_LEN + ulpdu_len(next) <= header || ((next[LENGTH_LEN] ^ fpdu[LENGTH_LEN]) & ~DDP_LAST) ||
+	    memcmp(next + behind, fpdu + behind, offset - behind))
 		return false;
 	if (header == SWRNIC_HEADER_TAGGED)
 		return get_unaligned_be64(next + offset) == get_unaligned_be64(fpdu + offset) + payload;
@@ -114,6 +122,26 @@ static bool place(struct swr_qp *qp, const struct swrnic_name *name, u8 *payload
 	return true;
 }
 
+/* A Response that ends elsewhere than its Read is an error, which the daemon finds. */
+static bool ends_well(struct swr_qp *qp, const struct swrnic_name *name)
+{
+	return name->kind != SWRNIC_NAME_SEND || swr_kqp_ends_request(qp, name);
+}
+
+static bool place_fpdu(struct swr_qp *qp, const struct swrnic_name *name, u8 *fpdu, u32 header)
+{
+	return (!is_last(fpdu) || ends_well(qp, name)) && place(qp, name, fpdu + header);
+}
+
+static void count_placed(struct swrnic_receive *receive, const u8 *fpdu, u32 payload)
+{
+	receive->placed++;
+	receive->octets += payload;
+	receive->last = payload;
+	receive->whole = is_last(fpdu);
+	receive->ended += receive->whole;
+}
+
 /* Those at the beginning of the buffer that can be placed: how many of its octets they are. */
 static u32 place_fpdus(struct swr_qp *qp, struct swrnic_receive *receive, bool crc, u8 *buffer, u32 length)
 {
@@ -124,13 +152,12 @@ static u32 place_fpdus(struct swr_qp *qp, struct swrnic_receive *receive, bool c
 	for (;;) {
 		fpdu = buffer + done;
 		size = fpdu_len(ulpdu_len(fpdu));
-		if (size > length - done || (crc && !crc_right(fpdu)) || !place(qp, &name, fpdu + receive->header))
+		if (size > length - done || (crc && !crc_right(fpdu)) || !place_fpdu(qp, &name, fpdu, receive->header))
 			return done;
 		done += size;
-		receive->placed++;
-		receive->octets += name.length;
-		if (!(receive->flags & SWRNIC_RECEIVE_MORE) || length - done < receive->header ||
-		    !continues(fpdu, name.length, buffer + done, receive->header))
+		count_placed(receive, fpdu, name.length);
+		if (!(receive->flags & SWRNIC_RECEIVE_MORE) || (is_last(fpdu) && name.kind != SWRNIC_NAME_TAGGED) ||
+		    length - done < receive->header || !continues(fpdu, name.length, buffer + done, receive->header))
 			return done;
 		name.offset += name.length;
 		name.length = LENGTH_LEN + ulpdu_len(buffer + done) - receive->header;
@@ -160,6 +187,9 @@ int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffe
 	receive->left = 0;
 	receive->placed = 0;
 	receive->octets = 0;
+	receive->last = 0;
+	receive->ended = 0;
+	receive->whole = 0;
 	if (copy_from_user(buffer, u64_to_user_ptr(receive->fpdu), have))
 		return -EFAULT;
 	if (receive->name.length > U16_MAX || LENGTH_LEN + ulpdu_len(buffer) != receive->header + receive->name.length ||
@@ -185,9 +215,10 @@ int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffe
 
 static bool fpdu_valid(const struct swrnic_fpdu *fpdu)
 {
+	if (fpdu->flags & ~SWRNIC_FPDU_ENDS || (fpdu->flags && fpdu->name.kind != SWRNIC_NAME_SEND))
+		return false;
 	return fpdu->header_len > LENGTH_LEN && fpdu->header_len <= SWRNIC_FPDU_HEADER && fpdu->name.length <= U16_MAX &&
-	       fpdu->name.kind <= SWRNIC_NAME_TAGGED &&
-	       LENGTH_LEN + ulpdu_len(fpdu->header) == fpdu->header_len + fpdu->name.length;
+	       swr_name_valid(&fpdu->name) && LENGTH_LEN + ulpdu_len(fpdu->header) == fpdu->header_len + fpdu->name.length;
 }
 
 /* enum swrnic_name_error, or -EINVAL. */
@@ -199,6 +230,8 @@ static int take_payload(struct swr_file *file, u32 qpn, const struct swrnic_name
 
 	if (!qp)
 		return -EINVAL;
+	if (name->whole)
+		error = swr_kqp_move(qp, name, name->offset, name->whole, NULL, true);
 	for (done = 0; !error && done < name->length; done += length) {
 		length = min_t(u32, name->length - done, PAGE_SIZE);
 		error = swr_kqp_move(qp, name, name->offset + done, length, to + done, true);
@@ -228,8 +261,39 @@ static int lay_out(struct swr_file *file, struct swrnic_transmit *transmit, cons
 	return covered + CRC_LEN;
 }
 
+/* Requests that end in a run, as many as are taken note of; where their last FPDUs end. */
+struct ends {
+	u32 count;
+	u32 at[16];
+	u64 sequences[16];
+};
+
+static void note_end(struct ends *ends, u64 sequence, u32 at)
+{
+	if (ends->count == ARRAY_SIZE(ends->at))
+		return; /* the daemon says it by COMPLETE */
+	ends->at[ends->count] = at;
+	ends->sequences[ends->count++] = sequence;
+}
+
+/* How many of them are complete. */
+static u32 complete_sent(struct swr_file *file, u32 qpn, const struct ends *ends, u32 sent)
+{
+	struct swr_qp *qp;
+	u32 count = 0;
+
+	while (count < ends->count && ends->at[count] <= sent)
+		count++;
+	qp = count ? swr_served_qp(file, qpn) : NULL;
+	if (!qp)
+		return 0;
+	count = swr_kqp_sent(qp, ends->sequences, count);
+	swr_qp_put(qp);
+	return count;
+}
+
 /* The octets of the run; less than 0: an error. */
-static int lay_out_all(struct swr_file *file, struct swrnic_transmit *transmit, bool crc, u8 *buffer)
+static int lay_out_all(struct swr_file *file, struct swrnic_transmit *transmit, bool crc, u8 *buffer, struct ends *ends)
 {
 	const struct swrnic_fpdu __user *fpdus = u64_to_user_ptr(transmit->fpdus);
 	struct swrnic_fpdu fpdu;
@@ -245,6 +309,8 @@ static int lay_out_all(struct swr_file *file, struct swrnic_transmit *transmit, 
 		if (!size)
 			break;
 		length += size;
+		if (fpdu.flags & SWRNIC_FPDU_ENDS)
+			note_end(ends, fpdu.name.id, length);
 		cond_resched();
 	}
 	return length;
@@ -265,18 +331,21 @@ int swr_transmit(struct swr_file *file, struct swrnic_transmit *transmit, u8 *bu
 	struct swrnic_connected connected;
 	struct file *stream = stream_of(file, transmit->qpn, &connected);
 	int length = -EINVAL, sent = 0;
+	struct ends ends = {};
 
 	transmit->error = 0;
+	transmit->done = 0;
 	if (!stream)
 		return -ENOTCONN;
 	if (!(connected.flags & SWRNIC_CONN_MARKERS_TX))
-		length = lay_out_all(file, transmit, connected.flags & SWRNIC_CONN_CRC, buffer);
+		length = lay_out_all(file, transmit, connected.flags & SWRNIC_CONN_CRC, buffer, &ends);
 	if (length > 0)
 		sent = write_stream(stream, buffer, length);
 	fput(stream);
 	if (length < 0 || sent < 0)
 		return length < 0 ? length : sent;
 	transmit->sent = sent;
+	transmit->done = complete_sent(file, transmit->qpn, &ends, sent);
 	transmit->left = cut_off(buffer, sent);
 	return copy_to_user(u64_to_user_ptr(transmit->rest), buffer + sent, transmit->left) ? -EFAULT : 0;
 }

@@ -127,6 +127,7 @@ struct swr_kqp {
 	struct swr_kring ring[2]; /* with srq, of receives: what is taken from there and not complete */
 	u64 executed;		  /* no local request before it, but for those that are */
 	bool served;		  /* the daemon has the stream, or had it */
+	bool awaits_recv;	  /* the daemon wants receives, and has found none: it is told of the next */
 };
 
 int swr_kqp_create(struct swr_qp *qp, struct ib_qp_init_attr *attr);
@@ -171,12 +172,30 @@ void swr_ksrq_reached(struct swr_srq *srq); /* its limit: under no lock */
 
 /* kwork.c: what the daemon does with requests; each 0 or -EINVAL */
 int swr_kqp_peek(struct swr_qp *qp, enum swrnic_queue queue, u32 nth, struct swrnic_wqe *wqe); /* 1: there it is; 0: no more */
+void swr_kqp_await_recv(struct swr_qp *qp, bool awaits);
+void swr_kqp_execute_oldest(struct swr_qp *qp); /* local requests, as long as there is nothing else before them */
 int swr_kqp_fetched(struct swr_qp *qp, enum swrnic_queue queue, u64 first, u32 count);
 int swr_kqp_execute(struct swr_qp *qp, u64 sequence, u32 *error);
-int swr_kqp_done(struct swr_qp *qp, const struct swrnic_done *done);
+/* In their order, up to one that cannot be, whose error is returned. One wake-up for all of them. */
+int swr_kqp_done(struct swr_qp *qp, const struct swrnic_done *done, u32 count, u32 *taken);
+u32 swr_kqp_sent(struct swr_qp *qp, const u64 *sequences, u32 count); /* the same of what is sent: how many were taken */
+/* The message that is placed ends the named request, with so many octets. Sets ending->done. */
+void swr_kqp_end(struct swr_qp *qp, const struct swrnic_name *name, u64 length, struct swrnic_ending *ending);
 enum swrnic_name_error swr_kqp_invalidate(struct swr_qp *qp, u32 stag);
 /* As swr_kmr_move, of whatever is named, from `from` on: an octet of the request, or a TO. */
 enum swrnic_name_error swr_kqp_move(struct swr_qp *qp, const struct swrnic_name *name, u64 from, u32 length, void *buffer, bool in);
+bool swr_kqp_ends_request(struct swr_qp *qp, const struct swrnic_name *name); /* of a Read: these octets are its last */
+
+static inline bool swr_ending_valid(const struct swrnic_ending *ending)
+{
+	return !(ending->flags & ~(SWRNIC_ENDING | SWRNIC_DONE_SOLICITED | SWRNIC_DONE_INVALIDATED)) && !ending->reserved;
+}
+
+/* As far as one can tell without its QP; its length may be 0. */
+static inline bool swr_name_valid(const struct swrnic_name *name)
+{
+	return name->kind <= SWRNIC_NAME_TAGGED && (!name->whole || name->whole >= name->length) && !name->reserved;
+}
 
 /* kstream.c: between the stream and what is named, by way of a buffer of SWRNIC_MOVED_OCTETS; 0 or an error for the daemon */
 int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffer);

@@ -56,6 +56,13 @@ int swr_kqp_peek(struct swr_qp *qp, enum swrnic_queue queue, u32 nth, struct swr
 	return there;
 }
 
+void swr_kqp_await_recv(struct swr_qp *qp, bool awaits)
+{
+	spin_lock_irq(&qp->lock);
+	qp->kernel->awaits_recv = awaits;
+	spin_unlock_irq(&qp->lock);
+}
+
 /* The daemon knows of them now; unless somebody was faster, or all was flushed. */
 int swr_kqp_fetched(struct swr_qp *qp, enum swrnic_queue queue, u64 first, u32 count)
 {
@@ -116,6 +123,35 @@ int swr_kqp_execute(struct swr_qp *qp, u64 sequence, u32 *error)
 	return result;
 }
 
+/* One; false: it is not the turn of any. */
+static bool execute_oldest_locked(struct swr_qp *qp, struct swr_wakes *wakes)
+{
+	static const struct ib_wc done = { .status = IB_WC_SUCCESS };
+	struct swr_kring *ring = &qp->kernel->ring[SWRNIC_QUEUE_SEND];
+	struct swr_kwqe *wqe = swr_kring_at(ring, ring->head);
+
+	if (!swr_kqp_running_locked(qp) || ring->head != ring->fetched || ring->head == ring->tail)
+		return false;
+	if (wqe_opcode(wqe->opcode) != SWRNIC_WQE_LOCAL || !execute_locked(qp, wqe))
+		return false;
+	swr_kqp_complete_locked(qp, SWRNIC_QUEUE_SEND, &done, false, wakes);
+	return true;
+}
+
+/* Under the lock for each alone: many would keep interrupts off for long. */
+void swr_kqp_execute_oldest(struct swr_qp *qp)
+{
+	struct swr_wakes wakes = {};
+	bool more;
+
+	do {
+		spin_lock_irq(&qp->lock);
+		more = execute_oldest_locked(qp, &wakes);
+		spin_unlock_irq(&qp->lock);
+	} while (more);
+	swr_kqp_wake(qp, &wakes);
+}
+
 enum swrnic_name_error swr_kqp_invalidate(struct swr_qp *qp, u32 stag)
 {
 	enum swrnic_name_error error = SWRNIC_NAME_INVALID_STAG;
@@ -172,22 +208,85 @@ static int done_locked(struct swr_qp *qp, const struct swrnic_done *done, struct
 	return 0;
 }
 
-int swr_kqp_done(struct swr_qp *qp, const struct swrnic_done *done)
+static bool done_valid(const struct swrnic_done *done)
+{
+	return done->queue <= SWRNIC_QUEUE_RECV && done->status <= IB_WC_GENERAL_ERR &&
+	       !(done->flags & ~(SWRNIC_DONE_SOLICITED | SWRNIC_DONE_INVALIDATED));
+}
+
+/* Under the lock for each alone: many would keep interrupts off for long. */
+static int done_one(struct swr_qp *qp, const struct swrnic_done *done, struct swr_wakes *wakes)
+{
+	int error = 0;
+
+	if (!done_valid(done))
+		return -EINVAL;
+	spin_lock_irq(&qp->lock);
+	if (swr_kqp_running_locked(qp))
+		error = done_locked(qp, done, wakes);
+	spin_unlock_irq(&qp->lock);
+	if (!error && done->status != IB_WC_SUCCESS)
+		swr_kqp_flush(qp, wakes);
+	return error;
+}
+
+int swr_kqp_done(struct swr_qp *qp, const struct swrnic_done *done, u32 count, u32 *taken)
 {
 	struct swr_wakes wakes = {};
 	int error = 0;
 
-	if (done->queue > SWRNIC_QUEUE_RECV || done->status > IB_WC_GENERAL_ERR ||
-	    done->flags & ~(SWRNIC_DONE_SOLICITED | SWRNIC_DONE_INVALIDATED))
-		return -EINVAL;
-	spin_lock_irq(&qp->lock);
-	if (swr_kqp_running_locked(qp))
-		error = done_locked(qp, done, &wakes);
-	spin_unlock_irq(&qp->lock);
-	if (!error && done->status != IB_WC_SUCCESS)
-		swr_kqp_flush(qp, &wakes);
+	for (*taken = 0; *taken < count; ++*taken) {
+		error = done_one(qp, done + *taken, &wakes);
+		if (error)
+			break;
+	}
 	swr_kqp_wake(qp, &wakes);
 	return error;
+}
+
+u32 swr_kqp_sent(struct swr_qp *qp, const u64 *sequences, u32 count)
+{
+	struct swrnic_done done = { .queue = SWRNIC_QUEUE_SEND, .status = IB_WC_SUCCESS };
+	struct swr_wakes wakes = {};
+	u32 taken;
+
+	for (taken = 0; taken < count; taken++) {
+		done.sequence = sequences[taken];
+		if (done_one(qp, &done, &wakes))
+			break;
+	}
+	swr_kqp_wake(qp, &wakes);
+	return taken;
+}
+
+/* What the peer may not invalidate is left to INVALIDATE, which says so. */
+static bool end_locked(struct swr_qp *qp, const struct swrnic_done *done, struct swr_wakes *wakes)
+{
+	const struct swr_kring *ring = &qp->kernel->ring[done->queue];
+
+	if (done->sequence != ring->head || ring->head == ring->fetched || done->length > swr_kring_at(ring, ring->head)->length)
+		return false;
+	if ((done->flags & SWRNIC_DONE_INVALIDATED) && swr_kmr_invalidate(qp->dev, qp->ibqp.pd, done->invalidated, true))
+		return false;
+	return !done_locked(qp, done, wakes);
+}
+
+void swr_kqp_end(struct swr_qp *qp, const struct swrnic_name *name, u64 length, struct swrnic_ending *ending)
+{
+	struct swrnic_done done = { .sequence = name->id, .queue = name->kind, .status = IB_WC_SUCCESS };
+	struct swr_wakes wakes = {};
+
+	BUILD_BUG_ON((int)SWRNIC_NAME_SEND != (int)SWRNIC_QUEUE_SEND || (int)SWRNIC_NAME_RECV != (int)SWRNIC_QUEUE_RECV);
+	if (name->kind > SWRNIC_NAME_RECV || length > U32_MAX)
+		return;
+	done.length = length;
+	done.flags = ending->flags & ~SWRNIC_ENDING;
+	done.invalidated = ending->invalidated;
+	spin_lock_irq(&qp->lock);
+	if (swr_kqp_running_locked(qp))
+		ending->done = end_locked(qp, &done, &wakes);
+	spin_unlock_irq(&qp->lock);
+	swr_kqp_wake(qp, &wakes);
 }
 
 /* ---- moving octets ----------------------------------------------------------------------------------------------------- */
@@ -289,4 +388,18 @@ enum swrnic_name_error swr_kqp_move(struct swr_qp *qp, const struct swrnic_name 
 		error = move_request_locked(qp, name, from, length, buffer, in);
 	spin_unlock_irq(&qp->lock);
 	return error;
+}
+
+bool swr_kqp_ends_request(struct swr_qp *qp, const struct swrnic_name *name)
+{
+	const struct swr_kwqe *wqe;
+	bool ends = false;
+
+	spin_lock_irq(&qp->lock);
+	if (swr_kqp_running_locked(qp)) {
+		wqe = named_locked(qp, name, false);
+		ends = wqe && name->offset <= wqe->length && name->length == wqe->length - name->offset;
+	}
+	spin_unlock_irq(&qp->lock);
+	return ends;
 }

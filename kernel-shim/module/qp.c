@@ -241,6 +241,8 @@ static int prepare_kernel_qp(struct swr_qp *qp, struct ib_qp_init_attr *attr)
 	qp->file = server_or_nobody(qp->dev);
 	if (!qp->file)
 		return -ENOMEM;
+	qp->startup.crc_mode = qp->file->crc_mode;
+	qp->startup.fpdu_mode = qp->file->fpdu_mode;
 	error = swr_kqp_create(qp, attr);
 	if (error)
 		swr_file_put(qp->file);

@@ -91,7 +91,7 @@ void swr_server_watch(struct work_struct *work)
 
 /* ---- serving ----------------------------------------------------------------------------------------------------------- */
 
-static int serve_locked(struct swr_file *file)
+static int serve_locked(struct swr_file *file, const struct swrnic_serve *serve)
 {
 	struct swr_device *dev = file->dead ? NULL : file->dev;
 	int error = -EBUSY;
@@ -102,6 +102,8 @@ static int serve_locked(struct swr_file *file)
 		return -EPERM;
 	spin_lock(&dev->server_lock);
 	if (!dev->server) {
+		file->crc_mode = serve->crc_mode;
+		file->fpdu_mode = serve->fpdu_mode;
 		kref_get(&file->kref);
 		dev->server = file;
 		error = 0;
@@ -116,18 +118,29 @@ static int serve_locked(struct swr_file *file)
  * Who serves moves the data of the host's own mounts and disks, so that only the host's administrator may begin to: a container
  * easily has CAP_NET_ADMIN and a uverbs node.
  */
-static int serve(struct swr_file *file)
+static int serve(struct swr_file *file, void __user *argument)
 {
+	struct swrnic_serve serve;
 	void *buffer;
 	int error;
 
+	if (copy_from_user(&serve, argument, sizeof(serve)))
+		return -EFAULT;
+	if (serve.crc_mode > SWRNIC_CRC_OFF || serve.fpdu_mode > SWRNIC_FPDU_64K ||
+	    memchr_inv(serve.reserved, 0, sizeof(serve.reserved)))
+		return -EINVAL;
+	if (serve.version < SWRNIC_SERVE_OLDEST)
+		return -EPROTO;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
+	serve.version = min_t(u32, serve.version, SWRNIC_SERVE_NEWEST);
+	if (copy_to_user(argument, &serve, sizeof(serve)))
+		return -EFAULT;
 	buffer = kvmalloc(SWRNIC_MOVED_OCTETS, GFP_KERNEL);
 	if (!buffer)
 		return -ENOMEM;
 	spin_lock_irq(&file->lock);
-	error = serve_locked(file);
+	error = serve_locked(file, &serve);
 	spin_unlock_irq(&file->lock);
 	if (error) {
 		kvfree(buffer);
@@ -231,60 +244,110 @@ static int invalidate(struct swr_file *file, void __user *argument)
 #define FETCH_BATCH 8
 
 /* A handful of requests: how many there were, or an error. What did not reach the daemon it has not fetched. */
-static int fetch_some(struct swr_file *file, const struct swrnic_fetch *fetch, struct swrnic_wqe __user *to, u32 max)
+static int fetch_some(struct swr_file *file, u32 qpn, enum swrnic_queue queue, struct swrnic_wqe __user *to, u32 max)
 {
 	struct swrnic_wqe wqes[FETCH_BATCH];
-	struct swr_qp *qp = swr_served_qp(file, fetch->qpn);
+	struct swr_qp *qp = swr_served_qp(file, qpn);
 	u32 count = 0;
 	int error;
 
 	if (!qp)
 		return -EINVAL;
-	while (count < min_t(u32, max, FETCH_BATCH) && swr_kqp_peek(qp, fetch->queue, count, &wqes[count]))
+	if (queue == SWRNIC_QUEUE_SEND)
+		swr_kqp_execute_oldest(qp);
+	while (count < min_t(u32, max, FETCH_BATCH) && swr_kqp_peek(qp, queue, count, &wqes[count]))
 		count++;
 	swr_qp_put(qp);
 	if (!count)
 		return 0;
 	if (copy_to_user(to, wqes, count * sizeof(*wqes)))
 		return -EFAULT;
-	qp = swr_served_qp(file, fetch->qpn);
+	qp = swr_served_qp(file, qpn);
 	if (!qp)
 		return -EINVAL;
-	error = swr_kqp_fetched(qp, fetch->queue, wqes[0].sequence, count);
+	error = swr_kqp_fetched(qp, queue, wqes[0].sequence, count);
 	swr_qp_put(qp);
 	return error ? 0 : count;
 }
 
-static int fetch(struct swr_file *file, void __user *argument)
+/* 0, or an error of the very first. */
+static int fetch_queue(struct swr_file *file, struct swrnic_fetch *fetch, enum swrnic_queue queue)
 {
-	struct swrnic_wqe __user *wqes;
-	struct swrnic_fetch fetch;
+	struct swrnic_wqe __user *wqes = u64_to_user_ptr(fetch->wqes);
 	int some;
 
-	if (copy_from_user(&fetch, argument, sizeof(fetch)))
-		return -EFAULT;
-	if (fetch.queue > SWRNIC_QUEUE_RECV || !fetch.max)
-		return -EINVAL;
-	wqes = u64_to_user_ptr(fetch.wqes);
-	for (fetch.count = 0; fetch.count < fetch.max; fetch.count += some) {
+	for (; fetch->count < fetch->max; fetch->count += some) {
 		/* The daemon's memory can make each copy slow. */
-		if (fetch.count && signal_pending(current))
+		if (fetch->count && signal_pending(current))
 			break;
-		some = fetch_some(file, &fetch, wqes + fetch.count, fetch.max - fetch.count);
-		if (some < 0 && !fetch.count)
+		some = fetch_some(file, fetch->qpn, queue, wqes + fetch->count, fetch->max - fetch->count);
+		if (some < 0 && !fetch->count)
 			return some;
 		if (some <= 0)
 			break;
 		cond_resched();
 	}
+	return 0;
+}
+
+static void await_recv(struct swr_file *file, u32 qpn, bool awaits)
+{
+	struct swr_qp *qp = swr_served_qp(file, qpn);
+
+	if (!qp)
+		return;
+	swr_kqp_await_recv(qp, awaits);
+	swr_qp_put(qp);
+}
+
+/* The flag first, and then the look: what is posted meanwhile is found, or told of. */
+static int fetch_receives(struct swr_file *file, struct swrnic_fetch *fetch)
+{
+	int error;
+
+	await_recv(file, fetch->qpn, true);
+	error = fetch_queue(file, fetch, SWRNIC_QUEUE_RECV);
+	if (fetch->count)
+		await_recv(file, fetch->qpn, false);
+	return error;
+}
+
+static bool shares_receives(struct swr_file *file, u32 qpn)
+{
+	struct swr_qp *qp = swr_served_qp(file, qpn);
+	bool shares = qp && qp->kernel->srq;
+
+	if (qp)
+		swr_qp_put(qp);
+	return shares;
+}
+
+static int fetch(struct swr_file *file, void __user *argument)
+{
+	struct swrnic_fetch fetch;
+	int error = 0;
+
+	if (copy_from_user(&fetch, argument, sizeof(fetch)))
+		return -EFAULT;
+	if (fetch.queue > SWRNIC_QUEUE_BOTH || !fetch.max)
+		return -EINVAL;
+	fetch.count = 0;
+	if (fetch.queue == SWRNIC_QUEUE_RECV)
+		error = fetch_receives(file, &fetch);
+	else if (fetch.queue == SWRNIC_QUEUE_BOTH && !shares_receives(file, fetch.qpn))
+		error = fetch_queue(file, &fetch, SWRNIC_QUEUE_RECV);
+	if (!error && fetch.queue != SWRNIC_QUEUE_RECV)
+		error = fetch_queue(file, &fetch, SWRNIC_QUEUE_SEND);
+	if (error)
+		return error;
 	return copy_to_user(argument, &fetch, sizeof(fetch)) ? -EFAULT : 0;
 }
 
-/* ---- CHECK and COPY ---------------------------------------------------------------------------------------------------- */
+/* ---- COPY -------------------------------------------------------------------------------------------------------------- */
 
 static bool name_valid(const struct swrnic_name *name)
 {
-	return name->length && name->kind <= SWRNIC_NAME_TAGGED;
+	return name->length && swr_name_valid(name);
 }
 
 /* enum swrnic_name_error, or -EINVAL. */
@@ -298,22 +361,6 @@ static int move(struct swr_file *file, u32 qpn, const struct swrnic_name *name, 
 	error = swr_kqp_move(qp, name, from, length, buffer, in);
 	swr_qp_put(qp);
 	return error;
-}
-
-static int check(struct swr_file *file, void __user *argument)
-{
-	struct swrnic_check check;
-	int error;
-
-	if (copy_from_user(&check, argument, sizeof(check)))
-		return -EFAULT;
-	if (check.direction > SWRNIC_COPY_OUT || !name_valid(&check.name) || check.reserved)
-		return -EINVAL;
-	error = move(file, check.qpn, &check.name, check.name.offset, check.name.length, NULL, check.direction == SWRNIC_COPY_IN);
-	if (error < 0)
-		return error;
-	check.error = error;
-	return copy_to_user(argument, &check, sizeof(check)) ? -EFAULT : 0;
 }
 
 /* A piece, by way of memory of ours: neither are faults taken under a lock, nor must the memory be such that users may be given. */
@@ -335,12 +382,13 @@ static int copy_piece(struct swr_file *file, const struct swrnic_copy *copy, con
 static int copy_name(struct swr_file *file, const struct swrnic_copy *copy, const struct swrnic_name *name, u8 __user *memory,
 		     void *buffer)
 {
+	u32 whole = max(name->length, name->whole);
 	u32 done, length;
 	int error;
 
 	/* All of it or nothing, as far as nobody invalidates or flushes it meanwhile. */
-	if (name->length > PAGE_SIZE) {
-		error = move(file, copy->qpn, name, name->offset, name->length, NULL, copy->direction == SWRNIC_COPY_IN);
+	if (whole > min_t(u32, name->length, PAGE_SIZE)) {
+		error = move(file, copy->qpn, name, name->offset, whole, NULL, copy->direction == SWRNIC_COPY_IN);
 		if (error)
 			return error;
 	}
@@ -356,45 +404,67 @@ static int copy_name(struct swr_file *file, const struct swrnic_copy *copy, cons
 	return 0;
 }
 
-static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *buffer)
+/* name: the last of them, when it is over */
+static int copy_names(struct swr_file *file, struct swrnic_copy *copy, void *buffer, struct swrnic_name *name)
 {
 	struct swrnic_name __user *names = u64_to_user_ptr(copy->names);
 	u8 __user *memory = u64_to_user_ptr(copy->memory);
-	struct swrnic_name name;
 	int error;
 	u32 i;
 
 	for (i = 0; i < copy->count; i++) {
-		if (copy_from_user(&name, names + i, sizeof(name)))
+		if (copy_from_user(name, names + i, sizeof(*name)))
 			return -EFAULT;
-		if (!name_valid(&name))
+		if (!name_valid(name))
 			return -EINVAL;
-		error = copy_name(file, copy, &name, memory, buffer);
+		error = copy_name(file, copy, name, memory, buffer);
 		if (error)
 			return error;
-		memory += name.length;
+		memory += name->length;
 	}
 	return 0;
+}
+
+/* So many octets from the name's beginning on are in their place, and with them its request is complete. */
+static void end_request(struct swr_file *file, u32 qpn, const struct swrnic_name *name, u32 octets, struct swrnic_ending *ending)
+{
+	struct swr_qp *qp = ending->flags & SWRNIC_ENDING ? swr_served_qp(file, qpn) : NULL;
+
+	if (!qp)
+		return;
+	swr_kqp_end(qp, name, name->offset + octets, ending);
+	swr_qp_put(qp);
+}
+
+static bool copy_valid(const struct swrnic_copy *copy)
+{
+	if (copy->direction > SWRNIC_COPY_OUT || !copy->count || copy->count > MAX_NAMES || !swr_ending_valid(&copy->ending))
+		return false;
+	return !copy->ending.flags || (copy->direction == SWRNIC_COPY_OUT && copy->count == 1);
 }
 
 static int copy(struct swr_file *file, void __user *argument)
 {
 	struct swrnic_copy copy;
+	struct swrnic_name name;
 	void *buffer;
 	int error;
 
 	if (copy_from_user(&copy, argument, sizeof(copy)))
 		return -EFAULT;
-	if (copy.direction > SWRNIC_COPY_OUT || !copy.count || copy.count > MAX_NAMES)
+	if (!copy_valid(&copy))
 		return -EINVAL;
 	buffer = buffer_get(file);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	error = copy_names(file, &copy, buffer);
+	error = copy_names(file, &copy, buffer, &name);
 	buffer_put(file);
 	if (error < 0)
 		return error;
 	copy.error = error;
+	copy.ending.done = 0;
+	if (!error)
+		end_request(file, copy.qpn, &name, name.length, &copy.ending);
 	return copy_to_user(argument, &copy, sizeof(copy)) ? -EFAULT : 0;
 }
 
@@ -405,8 +475,8 @@ static bool receive_valid(const struct swrnic_receive *receive)
 	if (receive->header != SWRNIC_HEADER_TAGGED && receive->header != SWRNIC_HEADER_UNTAGGED)
 		return false;
 	return !(receive->flags & ~SWRNIC_RECEIVE_MORE) && !receive->reserved && name_valid(&receive->name) &&
-	       receive->have >= receive->header && receive->have <= SWRNIC_MOVED_OCTETS && receive->room &&
-	       receive->room <= SWRNIC_MOVED_OCTETS - receive->have;
+	       !receive->name.whole && swr_ending_valid(&receive->ending) && receive->have >= receive->header &&
+	       receive->have <= SWRNIC_MOVED_OCTETS && receive->room && receive->room <= SWRNIC_MOVED_OCTETS - receive->have;
 }
 
 static int receive(struct swr_file *file, void __user *argument)
@@ -426,6 +496,9 @@ static int receive(struct swr_file *file, void __user *argument)
 	buffer_put(file);
 	if (error)
 		return error;
+	receive.ending.done = 0;
+	if (receive.whole)
+		end_request(file, receive.qpn, &receive.name, receive.octets, &receive.ending);
 	return copy_to_user(argument, &receive, sizeof(receive)) ? -EFAULT : 0;
 }
 
@@ -437,7 +510,7 @@ static int transmit(struct swr_file *file, void __user *argument)
 
 	if (copy_from_user(&transmit, argument, sizeof(transmit)))
 		return -EFAULT;
-	if (!transmit.count || transmit.count > SWRNIC_TRANSMIT_FPDUS)
+	if (!transmit.count || transmit.count > SWRNIC_TRANSMIT_FPDUS || transmit.reserved)
 		return -EINVAL;
 	buffer = buffer_get(file);
 	if (IS_ERR(buffer))
@@ -451,18 +524,21 @@ static int transmit(struct swr_file *file, void __user *argument)
 
 /* ---- COMPLETE ---------------------------------------------------------------------------------------------------------- */
 
-static int complete_one(struct swr_file *file, u32 qpn, const struct swrnic_done __user *from)
+#define DONE_BATCH 8
+
+static int complete_some(struct swr_file *file, u32 qpn, const struct swrnic_done __user *from, u32 count, u32 *taken)
 {
-	struct swrnic_done done;
+	struct swrnic_done done[DONE_BATCH];
 	struct swr_qp *qp;
 	int error;
 
-	if (copy_from_user(&done, from, sizeof(done)))
+	*taken = 0;
+	if (copy_from_user(done, from, count * sizeof(*done)))
 		return -EFAULT;
 	qp = swr_served_qp(file, qpn);
 	if (!qp)
 		return -EINVAL;
-	error = swr_kqp_done(qp, &done);
+	error = swr_kqp_done(qp, done, count, taken);
 	swr_qp_put(qp);
 	return error;
 }
@@ -472,24 +548,22 @@ static int complete_many(struct swr_file *file, void __user *argument)
 {
 	const struct swrnic_done __user *done;
 	struct swrnic_complete complete;
-	u32 count;
-	int error;
+	u32 count, taken;
+	int error = 0;
 
 	if (copy_from_user(&complete, argument, sizeof(complete)))
 		return -EFAULT;
 	if (!complete.count || complete.count > MAX_DONE)
 		return -EINVAL;
 	done = u64_to_user_ptr(complete.done);
-	for (count = 0; count < complete.count; count++) {
+	for (count = 0; !error && count < complete.count; count += taken) {
 		if (count && signal_pending(current))
 			break;
-		error = complete_one(file, complete.qpn, done + count);
-		if (error && !count)
-			return error;
-		if (error)
-			break;
+		error = complete_some(file, complete.qpn, done + count, min_t(u32, complete.count - count, DONE_BATCH), &taken);
 		cond_resched();
 	}
+	if (error && !count)
+		return error;
 	complete.count = count;
 	return copy_to_user(argument, &complete, sizeof(complete)) ? -EFAULT : 0;
 }
@@ -498,15 +572,13 @@ static long run(struct swr_file *file, unsigned int command, void __user *user)
 {
 	switch (command) {
 	case SWRNIC_IOC_SERVE:
-		return serve(file);
+		return serve(file, user);
 	case SWRNIC_IOC_QP_INFO:
 		return qp_info(file, user);
 	case SWRNIC_IOC_FETCH:
 		return fetch(file, user);
 	case SWRNIC_IOC_COPY:
 		return copy(file, user);
-	case SWRNIC_IOC_CHECK:
-		return check(file, user);
 	case SWRNIC_IOC_RECEIVE:
 		return receive(file, user);
 	case SWRNIC_IOC_TRANSMIT:

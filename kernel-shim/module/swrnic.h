@@ -148,6 +148,7 @@ struct swr_file {
 	bool still;			 /* it was found to stand still, and has not called since: nobody connects */
 	struct pid *owner;		 /* thread group that opened the context */
 	bool serves;			 /* or has served: SERVE was granted */
+	u8 crc_mode, fpdu_mode;		 /* of the QPs that it serves */
 	struct swr_counters *counters;	 /* holds a reference */
 	struct xarray qps;		 /* by number */
 	struct xarray cqs;		 /* by uverbs handle, as are the SRQs */

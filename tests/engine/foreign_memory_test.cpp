@@ -28,21 +28,18 @@ class FakeMemory final : public ForeignMemory {
     void remove(Kind kind, std::uint64_t id) { things_.erase({kind, id}); }
     Bytes& at(Kind kind, std::uint64_t id) { return things_.at({kind, id}); }
 
-    MemoryError check_source(std::uint32_t qpn, const ForeignName& name, std::uint64_t length) override {
-        EXPECT_EQ(qpn, Rig::kQpn);
-        EXPECT_NE(length, 0u);
-        return find(name, length).first;
-    }
     MemoryError copy_in(std::uint32_t, const ForeignName& name, std::span<std::byte> to) override {
         const auto [error, data] = find(name, to.size());
         if (!may_copy() || error != MemoryError::kNone) return error != MemoryError::kNone ? error : gone_;
         std::copy_n(data, to.size(), to.begin());
         return MemoryError::kNone;
     }
-    MemoryError copy_out(std::uint32_t, const ForeignName& name, std::span<const std::byte> from) override {
+    MemoryError copy_out(std::uint32_t, const ForeignName& name, std::span<const std::byte> from,
+                         Ending* ending) override {
         const auto [error, data] = find(name, from.size());
         if (!may_copy() || error != MemoryError::kNone) return error != MemoryError::kNone ? error : gone_;
         std::copy(from.begin(), from.end(), data);
+        end(name, ending);
         return MemoryError::kNone;
     }
     // As the module would, with the stream of `script`.
@@ -55,17 +52,22 @@ class FakeMemory final : public ForeignMemory {
         ScriptTransport stream(*script);
         const IoSlice slice{rest.data(), rest.size()};
         const IoResult got = stream.receive(&slice, 1);
-        if (got.status != IoStatus::kOk) return {got.status, 0, 0, 0, 0};
+        if (got.status != IoStatus::kOk) return {.status = got.status};
         Bytes all(fpdu.octets.begin(), fpdu.octets.end());
         all.insert(all.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(got.count));
-        const FpduRun run = place_fpdus(all, fpdu.header, crc, fpdu.more, [&](std::size_t at, auto payload) {
-            const ForeignName name{fpdu.name.kind, fpdu.name.id, fpdu.name.offset + at};
-            return copy_out(Rig::kQpn, name, payload) == MemoryError::kNone;
-        });
+        const bool writes = fpdu.name.kind == Kind::kTagged;
+        const auto place = [&](std::size_t at, std::span<const std::byte> payload, bool last) {
+            const ForeignName name{fpdu.name.kind, fpdu.name.id, fpdu.name.offset + at, 0};
+            const bool ends = name.offset + payload.size() == length_of(name);
+            if (last && name.kind == Kind::kSend && !ends) return false;
+            return copy_out(Rig::kQpn, name, payload, nullptr) == MemoryError::kNone;
+        };
+        const FpduRun run = place_fpdus(all, fpdu.header, crc, fpdu.more, writes, place);
         placed += run.placed;
+        if (run.whole) end(fpdu.name, fpdu.ending);
         const std::size_t from = std::max(run.length, fpdu.octets.size());
         std::copy(all.begin() + static_cast<std::ptrdiff_t>(from), all.end(), rest.begin());
-        return {IoStatus::kOk, got.count, all.size() - from, run.placed, run.octets};
+        return {IoStatus::kOk, got.count, all.size() - from, run.placed, run.octets, run.last, run.ended, run.whole};
     }
     Departure transmit(std::uint32_t, std::span<const Outgoing> fpdus, std::span<std::byte> rest) override {
         EXPECT_LE(fpdus.size(), kMostOutgoing);
@@ -93,7 +95,13 @@ class FakeMemory final : public ForeignMemory {
         const std::size_t cut = sent == 0 ? 0 : *std::lower_bound(ends.begin(), ends.end(), sent);
         std::copy(run.begin() + static_cast<std::ptrdiff_t>(sent),
                   run.begin() + static_cast<std::ptrdiff_t>(std::max(cut, sent)), rest.begin());
-        return {IoStatus::kOk, sent, laid_out, error, std::max(cut, sent) - sent};
+        std::uint32_t done = 0;
+        for (std::uint32_t i = 0; i < laid_out && ends[i] <= sent && completes; ++i) {
+            if (!fpdus[i].ends) continue;
+            log.push_back("complete send " + std::to_string(fpdus[i].name.id));
+            ++done;
+        }
+        return {IoStatus::kOk, sent, laid_out, error, std::max(cut, sent) - sent, done};
     }
     std::optional<Receive> take_receive(std::uint32_t qpn) override {
         EXPECT_EQ(qpn, Rig::kQpn);
@@ -114,6 +122,7 @@ class FakeMemory final : public ForeignMemory {
     std::vector<Receive> shared;
     std::vector<std::string> log;
     std::optional<std::uint64_t> refused;
+    bool completes = false;          // what ends, in the same call
     std::optional<int> copies_left;  // then everything is gone
     Script* script = nullptr;        // the stream, for those who go past the transport
     bool crc = false;
@@ -123,11 +132,22 @@ class FakeMemory final : public ForeignMemory {
   private:
     static constexpr MemoryError gone_ = MemoryError::kInvalidStag;
 
+    void end(const ForeignName& name, Ending* ending) {
+        if (ending == nullptr || !completes) return;
+        if (ending->invalidated && things_.erase({Kind::kTagged, *ending->invalidated}) == 0) return;
+        log.push_back((name.kind == Kind::kRecv ? "complete receive " : "complete send ") + std::to_string(name.id));
+        ending->done = true;
+    }
+    std::size_t length_of(const ForeignName& name) const {
+        const auto found = things_.find({name.kind, name.id});
+        return found == things_.end() ? 0 : found->second.size();
+    }
     bool may_copy() {
         ++copies;
         return !copies_left || (*copies_left)-- > 0;
     }
     std::pair<MemoryError, std::byte*> find(const ForeignName& name, std::uint64_t length) {
+        length = std::max<std::uint64_t>(length, name.whole);
         const auto found = things_.find({name.kind, name.id});
         if (found == things_.end()) return {MemoryError::kInvalidStag, nullptr};
         const std::uint64_t offset = name.offset - (name.kind == Kind::kTagged ? kTo : 0);
@@ -401,6 +421,21 @@ TEST_P(ForeignMemoryTest, AReadsSourceThatVanishesIsTerminated) {
     EXPECT_EQ(kernel.outbox.closed[0].terminate, wire::fault::kReadInvalidStag);
 }
 
+// RDMAP-13: the whole source is looked at before its first octet is sent.
+TEST_P(ForeignMemoryTest, AReadThatReachesTooFarIsNotAnswered) {
+    memory.add(Kind::kTagged, 0x1234, kLength - 1);
+    plain_posts(WrOpcode::kRead, FakeMemory::kTo, 0x1234);
+    plain.transmit();
+    carry(plain, kernel);
+    kernel.receive();
+    kernel.transmit();
+    const auto sent = ulpdus_of(kernel.script.outbound, GetParam().markers, GetParam().crc);
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(opcode_of(sent[0]), Opcode::kTerminate);
+    kernel.end();
+    EXPECT_EQ(kernel.outbox.closed.at(0).terminate, wire::fault::kReadBounds);
+}
+
 TEST_P(ForeignMemoryTest, AReceiveThatVanishesFails) {
     kernel_receives(0);
     memory.copies_left = 2;
@@ -492,6 +527,118 @@ TEST_P(BypassTest, NearlyAllOfABulkStreamIsPlacedByItsOwner) {
     EXPECT_EQ(count(Count::kRxWrites), 1u);
     EXPECT_GE(memory.placed + 2u, fpdus);
     EXPECT_LT(memory.receives, 10);
+}
+
+// As svcrdma answers a large read: each Write goes on where the one before has ended.
+TEST_P(BypassTest, WritesThatContinueEachOtherArePlacedAsOne) {
+    constexpr std::size_t kWrites = 6, kEach = 20'000;
+    Bytes& target = memory.add(Kind::kTagged, 0x1234, kBulk);
+    for (std::size_t i = 0; i < kWrites; ++i)
+        peer_posts(WrOpcode::kWrite, FakeMemory::kTo + i * kEach, 0x1234, i * kEach, kEach);
+    plain.transmit();
+    carry(plain, kernel);
+    kernel.receive();
+    EXPECT_TRUE(std::equal(target.begin(), target.begin() + kWrites * kEach, bulk.begin()));
+    EXPECT_EQ(count(Count::kRxWrites), kWrites);
+    EXPECT_EQ(count(Count::kRxBytes), kWrites * kEach);
+    EXPECT_GE(memory.placed + 2u, count(Count::kRxFpdus));
+    EXPECT_LT(memory.receives, 5);
+}
+
+// Nor are others taken for one, though the STag is the same.
+TEST_P(BypassTest, WritesToDifferentPlacesGoThere) {
+    Bytes& target = memory.add(Kind::kTagged, 0x1234, kBulk);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo, 0x1234, 0, 20'000);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo + 50'000, 0x1234, 50'000, 20'000);
+    peer_posts(WrOpcode::kWrite, FakeMemory::kTo + 30'000, 0x1234, 30'000, 20'000);
+    exchange();
+    EXPECT_TRUE(std::equal(target.begin(), target.begin() + 20'000, bulk.begin()));
+    EXPECT_TRUE(std::equal(target.begin() + 30'000, target.begin() + 70'000, bulk.begin() + 30'000));
+    EXPECT_EQ(count(Count::kRxWrites), 3u);
+    EXPECT_FALSE(kernel.qp->has_fault());
+}
+
+// A peer that says L too soon has not answered the Read, however well its segments continue each other.
+TEST_P(BypassTest, AResponseThatEndsEarlyFailsTheRead) {
+    memory.add(Kind::kSend, 0, kBulk);
+    kernel_asks(0, WrOpcode::kRead);
+    kernel.transmit();
+    const auto sent = ulpdus_of(kernel.script.outbound, false, GetParam().crc);
+    ASSERT_EQ(sent.size(), 1u);
+    for (std::uint64_t at = 0; at < 10; ++at) {
+        Bytes response = tagged(Opcode::kReadResponse, sink_of(sent[0]), at * 1400, 1400);
+        if (at != 9) response[0] &= ~std::byte{0x40};
+        append_fpdu(kernel.script.inbound, response, false, GetParam().crc);
+    }
+    kernel.receive();
+    EXPECT_TRUE(kernel.qp->has_fault());
+    kernel.end();
+    EXPECT_EQ(only(kernel, kernel.send_cq).status, WcStatus::kBadRespErr);
+    EXPECT_EQ(kernel.outbox.closed.at(0).terminate, wire::fault::kTaggedBounds);
+}
+
+TEST_P(BypassTest, WhatItsOwnerHasCompletedIsNotReported) {
+    using Log = std::vector<std::string>;
+    memory.completes = true;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        const std::uint64_t id = i * 4;
+        memory.log.clear();
+        memory.add(Kind::kSend, id, kBulk);
+        memory.add(Kind::kSend, id + 1, kBulk);
+        kernel_takes(id);
+        kernel_takes(id + 1);
+        peer_posts(WrOpcode::kSend, 0, 0, 0, 20'000);
+        exchange();
+        peer_posts(WrOpcode::kSend, 0, 0, 0, 100);
+        exchange();
+        kernel_asks(id, WrOpcode::kRead);
+        exchange();
+        kernel_asks(id + 1, WrOpcode::kWrite);
+        exchange();
+        const auto named = [](const char* what, std::uint64_t of) { return what + std::to_string(of); };
+        EXPECT_EQ(memory.log, (Log{named("complete receive ", id), named("complete receive ", id + 1),
+                                   named("complete send ", id), named("complete send ", id + 1)}));
+    }
+    EXPECT_TRUE(kernel.poll(kernel.recv_cq).empty());
+    EXPECT_TRUE(kernel.poll(kernel.send_cq).empty());
+    memory.completes = false;
+    memory.add(Kind::kSend, 20, kBulk);
+    kernel_asks(20, WrOpcode::kWrite);
+    kernel_takes(21);
+    peer_posts(WrOpcode::kSend, 0, 0, 0, 20'000);
+    exchange();
+    EXPECT_EQ(only(kernel, kernel.send_cq).wr_id, 20u);
+    EXPECT_EQ(only(kernel, kernel.recv_cq).wr_id, 21u);
+}
+
+// What is cut off by a full socket is completed when the rest has gone, by whoever sends that.
+TEST_P(BypassTest, ARequestThatIsSentInPartIsNotComplete) {
+    memory.completes = true;
+    memory.add(Kind::kSend, 0, kBulk);
+    kernel_asks(0, WrOpcode::kWrite);
+    kernel.script.window = 100'000;
+    kernel.transmit();
+    EXPECT_TRUE(memory.log.empty());
+    EXPECT_TRUE(kernel.poll(kernel.send_cq).empty());
+    kernel.script.window = kNoLimit;
+    exchange();
+    EXPECT_EQ(memory.log.size() + kernel.poll(kernel.send_cq).size(), 1u);
+}
+
+TEST_P(BypassTest, ItsOwnerInvalidatesWithTheCompletion) {
+    memory.completes = true;
+    memory.add(Kind::kTagged, 0x1234, 8);
+    kernel_takes(0);
+    kernel_takes(1);
+    peer_posts(WrOpcode::kSendInv, 0, 0x1234, 0, 100);
+    exchange();
+    EXPECT_EQ(memory.log, std::vector<std::string>{"complete receive 0"});
+    EXPECT_TRUE(kernel.poll(kernel.recv_cq).empty());
+    peer_posts(WrOpcode::kSendInv, 0, 0x1234, 0, 20'000);
+    exchange();
+    EXPECT_EQ(memory.log.back(), "invalidate 4660");
+    kernel.end();
+    EXPECT_EQ(only(kernel, kernel.recv_cq).status, WcStatus::kRemInvReqErr);
 }
 
 TEST_P(BypassTest, NoneOfABulkStreamIsReadToBeSent) {

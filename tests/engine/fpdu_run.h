@@ -13,21 +13,28 @@ namespace swrnic::engine::test {
 
 struct FpduRun {
     std::uint32_t placed = 0, octets = 0;  // FPDUs, and octets of their payload
+    std::uint32_t last = 0, ended = 0;     // octets of the last one's payload; FPDUs with L
+    bool whole = false;                    // the last one has it
     std::size_t length = 0;                // their raw octets
 };
 
-// Whether `next` stands in the midst of the same message, `payload` octets further.
+// Whether `next` has the same header but for L, `payload` octets further.
 inline bool continues(const std::byte* fpdu, std::size_t payload, const std::byte* next, std::size_t header) {
     const bool tagged = header == wire::kFpduHeaderLen + wire::kTaggedHeaderLen;
     const std::size_t offset = header - (tagged ? 8 : 4);
-    if (!std::equal(fpdu + wire::kFpduHeaderLen, fpdu + offset, next + wire::kFpduHeaderLen)) return false;
+    constexpr std::byte kLast{0x40};
+    const std::size_t control = wire::kFpduHeaderLen;
+    if (((fpdu[control] ^ next[control]) & ~kLast) != std::byte{0}) return false;
+    if (!std::equal(fpdu + control + 1, fpdu + offset, next + control + 1)) return false;
     if (tagged) return wire::load_be64(next + offset) == wire::load_be64(fpdu + offset) + payload;
     return wire::load_be32(next + offset) == wire::load_be32(fpdu + offset) + payload;
 }
 
-// place(offset, payload) puts a payload to `offset` octets behind the place of the first; false: it cannot.
+// place(offset, payload, last) puts a payload to `offset` octets behind the place of the first; false: it cannot.
+// writes: behind L the next message may go on.
 template <typename Place>
-FpduRun place_fpdus(std::span<const std::byte> octets, std::size_t header, bool crc, bool more, Place&& place) {
+FpduRun place_fpdus(std::span<const std::byte> octets, std::size_t header, bool crc, bool more, bool writes,
+                    Place&& place) {
     FpduRun run;
     for (;;) {
         const auto rest = octets.subspan(run.length);
@@ -35,10 +42,15 @@ FpduRun place_fpdus(std::span<const std::byte> octets, std::size_t header, bool 
         const std::size_t size = wire::fpdu_size(ulpdu_len);
         if (size > rest.size() || (crc && !wire::fpdu_crc_ok(rest.first(size)))) return run;
         const auto payload = rest.subspan(header, wire::kFpduHeaderLen + ulpdu_len - header);
-        if (!place(run.octets, payload)) return run;
+        const bool last = (rest[wire::kFpduHeaderLen] & std::byte{0x40}) != std::byte{0};
+        if (!place(run.octets, payload, last)) return run;
         ++run.placed;
-        run.octets += static_cast<std::uint32_t>(payload.size());
+        run.last = static_cast<std::uint32_t>(payload.size());
+        run.octets += run.last;
+        run.ended += last ? 1 : 0;
+        run.whole = last;
         run.length += size;
+        if (last && !writes) return run;
         const auto next = octets.subspan(run.length);
         if (!more || next.size() < header || wire::kFpduHeaderLen + wire::load_be16(next.data()) <= header ||
             !continues(rest.data(), payload.size(), next.data(), header))

@@ -19,6 +19,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "calls.h"
@@ -52,6 +53,7 @@ class FakeKernel {
             wqe.length = static_cast<std::uint32_t>(memory.size());
             ring.wqes.push_back(wqe);
             things_[{queue, wqe.sequence}] = std::move(memory);
+            if (queue == SWRNIC_QUEUE_RECV && !std::exchange(awaits_receive_, false)) return wqe.sequence;
         }
         tell({.type = SWRNIC_DOWN_QP_WORK, .qpn = qpn, .u = {}});
         return wqe.sequence;
@@ -123,6 +125,8 @@ class FakeKernel {
     // Calls past the daemon's own socket, and FPDUs that one of them placed.
     struct Moves {
         unsigned received = 0, placed = 0, transmitted = 0, copied_in = 0;
+        unsigned completed = 0, invalidated = 0, executed = 0;  // by calls for that alone
+        unsigned fetched = 0;
     };
     Moves moves() {
         const std::lock_guard hold(mutex_);
@@ -148,20 +152,17 @@ class FakeKernel {
                 return fetch(*static_cast<swrnic_fetch*>(argument));
             case SWRNIC_IOC_COPY:
                 return copy(*static_cast<swrnic_copy*>(argument));
-            case SWRNIC_IOC_CHECK: {
-                auto& check = *static_cast<swrnic_check*>(argument);
-                check.error = find(check.name).empty() ? SWRNIC_NAME_INVALID_STAG : SWRNIC_NAME_OK;
-                return 0;
-            }
             case SWRNIC_IOC_RECEIVE:
                 return receive(*static_cast<swrnic_receive*>(argument));
             case SWRNIC_IOC_TRANSMIT:
                 return transmit(*static_cast<swrnic_transmit*>(argument));
             case SWRNIC_IOC_EXECUTE:
+                ++moves_.executed;
                 executed_.push_back(static_cast<swrnic_execute*>(argument)->sequence);
                 return 0;
             case SWRNIC_IOC_INVALIDATE: {
                 auto& invalidate = *static_cast<swrnic_invalidate*>(argument);
+                ++moves_.invalidated;
                 const bool there = things_.erase({SWRNIC_NAME_TAGGED, invalidate.stag}) != 0;
                 invalidate.error = there ? SWRNIC_NAME_OK : SWRNIC_NAME_INVALID_STAG;
                 return 0;
@@ -169,8 +170,9 @@ class FakeKernel {
             case SWRNIC_IOC_COMPLETE: {
                 auto& complete = *static_cast<swrnic_complete*>(argument);
                 const auto* from = pointer<const swrnic_done>(complete.done);
-                done_.insert(done_.end(), from, from + complete.count);
-                news_.notify_all();
+                ++moves_.completed;
+                for (std::uint32_t i = 0; i < complete.count; ++i)
+                    EXPECT_TRUE(take_done(from[i])) << from[i].sequence;
                 return 0;
             }
             default:
@@ -184,27 +186,65 @@ class FakeKernel {
   private:
     struct Ring {
         std::vector<swrnic_wqe> wqes;
-        std::size_t fetched = 0;
+        std::size_t fetched = 0, complete = 0;
     };
     template <typename Type>
     static Type* pointer(std::uint64_t from) {
         return reinterpret_cast<Type*>(static_cast<std::uintptr_t>(from));
     }
     int fetch(swrnic_fetch& fetch) {
-        Ring& ring = rings_[fetch.queue];
         if (shares_ && fetch.queue == SWRNIC_QUEUE_RECV) {
             EXPECT_EQ(fetch.max, 1u) << "hoarded";
         }
+        ++moves_.fetched;
         fetch.count = 0;
+        if (fetch.queue == SWRNIC_QUEUE_RECV || (fetch.queue == SWRNIC_QUEUE_BOTH && !shares_))
+            fetch_from(rings_[SWRNIC_QUEUE_RECV], fetch);
+        if (fetch.queue == SWRNIC_QUEUE_RECV) {
+            awaits_receive_ = fetch.count == 0;
+            return 0;
+        }
+        Ring& ring = rings_[SWRNIC_QUEUE_SEND];
+        while (ring.complete == ring.fetched && ring.fetched < ring.wqes.size() &&
+               ring.wqes[ring.fetched].opcode == SWRNIC_WQE_LOCAL) {
+            executed_.push_back(ring.fetched);
+            swrnic_done done{};
+            done.sequence = ring.fetched++;
+            take_done(done);
+        }
+        fetch_from(ring, fetch);
+        return 0;
+    }
+    static void fetch_from(Ring& ring, swrnic_fetch& fetch) {
         while (fetch.count < fetch.max && ring.fetched < ring.wqes.size())
             pointer<swrnic_wqe>(fetch.wqes)[fetch.count++] = ring.wqes[ring.fetched++];
-        return 0;
+    }
+    // The oldest alone can be complete.
+    bool take_done(const swrnic_done& done) {
+        if (done.sequence != rings_[done.queue].complete) return false;
+        ++rings_[done.queue].complete;
+        done_.push_back(done);
+        news_.notify_all();
+        return true;
+    }
+    void end(const swrnic_name& name, std::uint32_t octets, swrnic_ending& ending) {
+        if ((ending.flags & SWRNIC_ENDING) == 0 || name.id != rings_[name.kind].complete) return;
+        const bool invalidates = (ending.flags & SWRNIC_DONE_INVALIDATED) != 0;
+        if (invalidates && things_.erase({SWRNIC_NAME_TAGGED, ending.invalidated}) == 0) return;
+        swrnic_done done{};
+        done.sequence = name.id;
+        done.queue = name.kind;
+        done.length = static_cast<std::uint32_t>(name.offset + octets);
+        done.invalidated = ending.invalidated;
+        done.flags = ending.flags & ~SWRNIC_ENDING;
+        ending.done = take_done(done) ? 1 : 0;
     }
     std::span<std::byte> find(const swrnic_name& name) {
         const auto found = things_.find({name.kind, name.id});
         if (found == things_.end() || name.length == 0) return {};
         const std::uint64_t offset = name.offset - (name.kind == SWRNIC_NAME_TAGGED ? kTo : 0);
-        if (offset > found->second.size() || name.length > found->second.size() - offset) return {};
+        const std::uint64_t whole = std::max(name.length, name.whole);
+        if (offset > found->second.size() || whole > found->second.size() - offset) return {};
         return std::span(found->second).subspan(offset, name.length);
     }
     void close_stream() {
@@ -223,21 +263,28 @@ class FakeKernel {
         receive.taken = static_cast<std::uint32_t>(got);
         all.resize(receive.have + receive.taken);
         const bool more = (receive.flags & SWRNIC_RECEIVE_MORE) != 0;
-        const auto place = [&](std::size_t at, std::span<const std::byte> payload) {
+        const auto place = [&](std::size_t at, std::span<const std::byte> payload, bool last) {
             swrnic_name name = receive.name;
             name.offset += at;
             name.length = static_cast<std::uint32_t>(payload.size());
             const std::span<std::byte> to = find(name);
+            const bool ends = name.offset + name.length == things_[{name.kind, name.id}].size();
+            if (last && name.kind == SWRNIC_NAME_SEND && !ends) return false;
             std::copy(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(to.size()), to.begin());
             return !to.empty();
         };
-        const engine::test::FpduRun run = engine::test::place_fpdus(all, receive.header, crc_, more, place);
+        const bool writes = receive.name.kind == SWRNIC_NAME_TAGGED;
+        const engine::test::FpduRun run = engine::test::place_fpdus(all, receive.header, crc_, more, writes, place);
         receive.placed = run.placed;
         receive.octets = run.octets;
+        receive.last = run.last;
+        receive.ended = run.ended;
+        receive.whole = run.whole ? 1 : 0;
         moves_.placed += run.placed;
         const std::size_t from = std::max<std::size_t>(run.length, receive.have);
         receive.left = static_cast<std::uint32_t>(all.size() - from);
         std::copy(all.begin() + static_cast<std::ptrdiff_t>(from), all.end(), pointer<std::byte>(receive.rest));
+        if (run.whole) end(receive.name, run.octets, receive.ending);
         return 0;
     }
     int transmit(swrnic_transmit& transmit) {
@@ -258,7 +305,7 @@ class FakeKernel {
             ends.push_back(run.size());
         }
         transmit.laid_out = static_cast<std::uint32_t>(ends.size());
-        transmit.sent = transmit.left = 0;
+        transmit.sent = transmit.left = transmit.done = 0;
         if (ends.empty()) return 0;
         if (stream_ < 0) return ENOTCONN;
         const ssize_t sent = ::send(stream_, run.data(), run.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -268,6 +315,13 @@ class FakeKernel {
         const std::size_t cut = *std::lower_bound(ends.begin(), ends.end(), transmit.sent);
         transmit.left = static_cast<std::uint32_t>(cut - transmit.sent);
         std::copy_n(run.data() + transmit.sent, transmit.left, pointer<std::byte>(transmit.rest));
+        for (std::uint32_t i = 0; i < transmit.laid_out && ends[i] <= transmit.sent; ++i) {
+            if ((fpdus[i].flags & SWRNIC_FPDU_ENDS) == 0) continue;
+            swrnic_done done{};
+            done.sequence = fpdus[i].name.id;
+            if (!take_done(done)) break;
+            ++transmit.done;
+        }
         return 0;
     }
     int copy(swrnic_copy& copy) {
@@ -284,11 +338,14 @@ class FakeKernel {
             }
             memory += at.size();
         }
+        const auto* name = pointer<const swrnic_name>(copy.names);
+        end(*name, name->length, copy.ending);
         return 0;
     }
 
     const bool shares_;
-    int stream_ = -1;  // the module's own reference
+    bool awaits_receive_ = false;  // it has asked for receives, and found none
+    int stream_ = -1;              // the module's own reference
     bool crc_ = false;
     Moves moves_;
     int ours_ = -1;

@@ -150,6 +150,57 @@ TEST_F(ServerTest, AllKindsOfRequestsCompleteInOrder) {
     EXPECT_TRUE(b.memory(SWRNIC_NAME_TAGGED, kStag).empty());
 }
 
+// What is complete with a move is reported by the call that moves it.
+TEST_F(ServerTest, CompletionsTakeNoCallsOfTheirOwn) {
+    b.add_stag(kStag, Bytes(50'000));
+    for (std::uint64_t i = 0; i < 3; ++i)
+        b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(10'000));
+    connect();
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(8, 1));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(10'000, 2));
+    EXPECT_EQ(a.completed(2).size(), 2u);
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_READ, kStag, kTo), Bytes(50'000));
+    EXPECT_EQ(a.completed(3).size(), 3u);
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_WRITE, kStag, kTo), octets(20'000, 3));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND_INV, kStag), octets(8, 4));
+    EXPECT_EQ(a.completed(5).size(), 5u);
+    const auto received = b.completed(3);
+    ASSERT_EQ(received.size(), 3u);
+    EXPECT_EQ(received[1].length, 10'000u);
+    EXPECT_EQ(received[2].invalidated, kStag);
+    for (FakeKernel* kernel : {&a, &b}) {
+        EXPECT_EQ(kernel->moves().completed, 0u);
+        EXPECT_EQ(kernel->moves().invalidated, 0u);
+    }
+}
+
+// Each of them tells the daemon once, and is fetched by one call, with the receives that are there by then.
+TEST_F(ServerTest, AMessageIsFetchedByOneCall) {
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    a.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    connect();
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_LOCAL));
+    EXPECT_EQ(a.completed(1).size(), 1u);
+    const unsigned before = a.moves().fetched;
+    a.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(16, 1));
+    EXPECT_EQ(a.completed(2).size(), 2u);
+    EXPECT_EQ(b.completed(1).size(), 1u);
+    EXPECT_EQ(a.moves().fetched, before + 1);
+    EXPECT_EQ(a.fetched(SWRNIC_QUEUE_RECV), 2u);
+    EXPECT_EQ(a.moves().executed, 0u);
+}
+
+// A receive that comes when a message waits for it is told of, though others are not.
+TEST_F(ServerTest, AMessageThatWaitsGetsTheNextReceive) {
+    connect();
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(16, 1));
+    EXPECT_EQ(a.completed(1).size(), 1u);
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(16));
+    EXPECT_EQ(b.completed(1).size(), 1u);
+    EXPECT_EQ(b.memory(SWRNIC_NAME_RECV, 0), octets(16, 1));
+}
+
 class PayloadTest : public ServerTest, public testing::WithParamInterface<bool> {};
 
 // Of either side it is moved between socket and memory by the other's calls; here it comes by only where the stream is

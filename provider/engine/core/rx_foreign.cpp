@@ -2,6 +2,7 @@
 #include "engine/core/rx_foreign.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "wire/ddp.h"
 #include "wire/fpdu.h"
@@ -31,11 +32,13 @@ RxStatus RxForeign::step_unread(Pass& pass) {
     if (stream_.transport->take_drained()) return RxStatus::kAgain;
     const std::size_t have = framed_.begun().size(), missing = framed_.missing();
     const bool large = have + missing >= SegmentSizes::kLarge || sizes_.largest_follows();
-    const std::size_t room = large ? missing + RxInput::kAhead : kUnreadRun;
+    const std::size_t room = large ? missing + RxInput::kAhead : ForeignMemory::kMostOctets - have;
     const std::span<std::byte> rest = pass.rx_staging().first(room);
     const std::uint32_t payload = segment_.payload_left();
-    const ForeignMemory::Begun begun{framed_.begun(), wire::kFpduHeaderLen + segment_.ulpdu_len() - payload,
-                                     segment_.target_name(), payload, !segment_.is_last()};
+    std::optional<ForeignMemory::Ending> ending = segment_.ending();
+    const ForeignMemory::Begun begun{framed_.begun(),        wire::kFpduHeaderLen + segment_.ulpdu_len() - payload,
+                                     segment_.target_name(), payload,
+                                     segment_.may_go_on(),   ending ? &*ending : nullptr};
     const ForeignMemory::Arrival arrival = memory_.foreign()->receive(qpn_, begun, rest);
     counters_.add(Count::kRxCalls, 1);
     if (arrival.status != IoStatus::kOk) return RxInput::ended(arrival.status, true);
@@ -44,7 +47,8 @@ RxStatus RxForeign::step_unread(Pass& pass) {
         refused_ = framed_.position();
     } else {
         framed_.drop();
-        segment_.placed_unread(arrival.placed, arrival.octets);
+        segment_.placed_unread(arrival);
+        if (ending && ending->done) segment_.set_completed();
         segment_.end(pass);
     }
     return framed_.take(rest.first(arrival.staged), pass);

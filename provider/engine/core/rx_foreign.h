@@ -36,9 +36,8 @@ class RxForeign {
     RxStatus step(Pass& pass);
 
   private:
-    // Payloads that are worth a call of their own, and what is taken at once of FPDUs that are not large.
+    // Payloads that are worth a call of their own.
     static constexpr std::uint32_t kUnread = 512;
-    static constexpr std::size_t kUnreadRun = 64 * 1024;
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
     bool can_go_unread();

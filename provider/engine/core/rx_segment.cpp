@@ -341,9 +341,20 @@ bool RxSegment::place_whole(std::span<const std::byte> payload, Header header) {
     return place(payload);
 }
 
+std::optional<ForeignMemory::Ending> RxSegment::ending() const {
+    if (place_.target == Target::kReadSink) return ForeignMemory::Ending{.solicited = false, .invalidated = {}};
+    if (place_.target != Target::kReceive) return std::nullopt;
+    const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
+    ForeignMemory::Ending ending{.solicited = traits.solicited, .invalidated = {}};
+    if (traits.invalidates) ending.invalidated = invalidate_stag_;
+    return ending;
+}
+
 bool RxSegment::place_foreign(ForeignMemory& memory, std::span<const std::byte> payload, Header header) {
-    const MemoryError error = memory.copy_out(qpn_, target_name(), payload);
+    std::optional<ForeignMemory::Ending> ending = last_ ? this->ending() : std::nullopt;
+    const MemoryError error = memory.copy_out(qpn_, target_name(), payload, ending ? &*ending : nullptr);
     if (error == MemoryError::kNone) {
+        completed_ = ending && ending->done;
         placed(static_cast<std::uint32_t>(payload.size()));
         return true;
     }
@@ -355,11 +366,15 @@ bool RxSegment::place_foreign(ForeignMemory& memory, std::span<const std::byte> 
     return false;
 }
 
-void RxSegment::placed_unread(std::uint32_t segments, std::uint32_t octets) {
-    counters_.add(Count::kRxFpdus, segments - 1);
-    counters_.add(Count::kRxBytes, octets - payload_left_);
-    payload_left_ = octets;
-    placed(octets);
+void RxSegment::placed_unread(const ForeignMemory::Arrival& arrival) {
+    counters_.add(Count::kRxFpdus, arrival.placed - 1);
+    counters_.add(Count::kRxBytes, arrival.octets - arrival.last);
+    if (const std::uint32_t before = arrival.ended - (arrival.whole ? 1 : 0); before != 0)
+        counters_.add(Count::kRxWrites, before);
+    ulpdu_len_ = ulpdu_len_ - payload_left_ + arrival.last;
+    last_ = arrival.whole;
+    payload_left_ = arrival.octets;
+    placed(arrival.octets);
 }
 
 void RxSegment::sink_lost() {
@@ -465,6 +480,10 @@ bool RxSegment::complete_invalidation(const WorkCompletion& done, bool solicited
 void RxSegment::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
+    if (std::exchange(completed_, false)) [[unlikely]] {
+        rq_.ring().release();
+        return;
+    }
     if (traits.invalidates) {
         if (immediate_.use == wire::Immediate::kOfNextSend) {
             fail(wire::fault::kImmediateWithoutSend, AsyncEvent::kQpReqErr, {});
@@ -507,6 +526,8 @@ void RxSegment::deliver_send(Pass& pass) {
 
 void RxSegment::deliver_read(Pass& pass) {
     const OutboundRead read = reads_.orq.peek();
+    if (std::exchange(completed_, false)) [[unlikely]]
+        sq_.leave_unreported(read.send_index);
     read_offset_ = 0;
     reads_.orq.release();
     wakes_sender_ = true;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -94,9 +95,13 @@ class RxSegment {
         if (place_.target == Target::kReceive) send_mo_ += length;
         if (place_.target == Target::kReadSink) read_offset_ += length;
     }
-    // Foreign memory has placed the payload of this segment, and of those behind it in the midst of its message, at
-    // whose end nothing is to be done.
-    void placed_unread(std::uint32_t segments, std::uint32_t octets);
+    // Foreign memory has placed the payload of this segment, and of those behind it that continue it: the segment in
+    // progress is the last of them now. What ended between them were Writes.
+    void placed_unread(const ForeignMemory::Arrival& arrival);
+    // Of foreign memory: what is complete when the message in progress has come whole; for a Write nothing.
+    std::optional<ForeignMemory::Ending> ending() const;
+    // Its owner has completed the message that ends with the segment in progress.
+    void set_completed() { completed_ = true; }
     void end(Pass& pass);
 
     // ---- what is known of it
@@ -106,6 +111,8 @@ class RxSegment {
     bool has_place() const { return place_.target != Target::kNothing; }
     // Of its message; also of the one that has ended.
     bool is_last() const { return last_; }
+    // Segments may follow that continue it: of its message, or of a Write behind it.
+    bool may_go_on() const { return !last_ || place_.target == Target::kRegion; }
     // Where `length` octets go: looked up anew each time.
     SliceResult slices(IoSlice* out, const Place& place, std::uint32_t length) const;
     ForeignName target_name() const;
@@ -200,7 +207,8 @@ class RxSegment {
     std::uint32_t ulpdu_len_ = 0;
     std::uint8_t opcode_ = 0;
     bool last_ = false;
-    bool rtr_ = false;  // a Send that is the RTR
+    bool rtr_ = false;        // a Send that is the RTR
+    bool completed_ = false;  // what the message completes is complete: of foreign memory, whose owner has done it
     // Of an unreliable QP: the message in progress is placed nowhere; nor was the last Write, so that Immediate Data
     // right behind it is nothing.
     bool lost_ = false, write_lost_ = false;

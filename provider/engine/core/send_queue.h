@@ -51,6 +51,10 @@ class SendQueue {
     void set_begun(std::uint64_t index) { begun_.store(index, std::memory_order_release); }
 
     // ---- under the RX or the TX lock
+    // Its completion is known: of foreign memory, whose owner has completed the request.
+    void leave_unreported(std::uint64_t index) {
+        ring_.peek(index)->flags &= static_cast<std::uint8_t>(~send_flag::kSignaled);
+    }
     // Completes the requests at the head that are done, in order (VERBS-10).
     void retire(Pass& pass);
     // The request, of those that have begun and are not complete, that the peer quotes in a Terminate.

@@ -178,6 +178,11 @@ IoResult Tx::send_named(Layout& layout) {
     layout.record_count = departure.laid_out;
     layout.octets = departure.laid_out != 0 ? layout.records[departure.laid_out - 1].end : 0;
     layout.rest = layout.rest_room().first(departure.left);
+    for (std::uint32_t i = 0, left = departure.done; left != 0; ++i) {
+        if (!layout.named[i].ends) continue;
+        sq_.leave_unreported(i == 0 ? cursor_.request : layout.records[i - 1].after.request);
+        --left;
+    }
     return {departure.sent != 0 || departure.laid_out == 0 ? IoStatus::kOk : IoStatus::kAgain, departure.sent};
 }
 

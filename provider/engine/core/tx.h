@@ -168,9 +168,10 @@ class Tx {
     [[gnu::noinline]] bool copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices,
                                         std::byte* to);
     bool copy_slices(const Cursor& at, const Plan& plan, std::span<const IoSlice> slices, std::byte* to);
+    bool ends_request(const Cursor& at, const Cursor& after);
     bool copy_foreign(const Cursor& at, const Plan& plan, std::byte* to);
     ForeignName source_name(const Cursor& at, const Plan& plan) const;
-    [[gnu::cold]] void name_payload(Layout& layout, const Cursor& at, const Plan& plan,
+    [[gnu::cold]] void name_payload(Layout& layout, const Cursor& at, const Plan& plan, bool ends,
                                     std::span<const std::byte> header);
     std::uint32_t note_read(std::uint64_t index, std::uint32_t msn);
 

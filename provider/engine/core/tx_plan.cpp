@@ -267,9 +267,9 @@ bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& aft
     std::byte* write = ulpdu + headers;
     if (staged_) {
         if (bypass_) {
-            name_payload(layout, at, plan, {logical, write});
             after = at;
             advance(after, plan);
+            name_payload(layout, at, plan, ends_request(at, after), {logical, write});
             return true;
         }
         if (!copy_payload(at, plan, {payload, slices}, write)) return false;
@@ -300,12 +300,19 @@ bool Tx::lay_out(Layout& layout, const Cursor& at, const Plan& plan, Cursor& aft
     return true;
 }
 
-void Tx::name_payload(Layout& layout, const Cursor& at, const Plan& plan, std::span<const std::byte> header) {
+// Of those that are complete when they are sent.
+bool Tx::ends_request(const Cursor& at, const Cursor& after) {
+    return after.request != at.request && !confirms_ && !awaits_response(sq_.peek(at.request)->opcode);
+}
+
+void Tx::name_payload(Layout& layout, const Cursor& at, const Plan& plan, bool ends,
+                      std::span<const std::byte> header) {
     ForeignMemory::Outgoing& fpdu = layout.add_named();
     std::memcpy(fpdu.header.data(), header.data(), header.size());
     fpdu.header_len = static_cast<std::uint32_t>(header.size());
     fpdu.payload = plan.payload;
-    fpdu.name = plan.payload != 0 ? source_name(at, plan) : ForeignName{ForeignName::Kind::kSend, 0, 0};
+    fpdu.ends = ends;
+    fpdu.name = plan.payload != 0 || ends ? source_name(at, plan) : ForeignName{ForeignName::Kind::kSend, 0, 0, 0};
     layout.octets += wire::fpdu_size(header.size() - wire::kFpduHeaderLen + plan.payload);
 }
 
@@ -348,7 +355,8 @@ bool Tx::copy_payload(const Cursor& at, const Plan& plan, std::span<const IoSlic
 ForeignName Tx::source_name(const Cursor& at, const Plan& plan) const {
     if (plan.kind != Kind::kResponse) return {ForeignName::Kind::kSend, sq_.peek(at.request)->wr_id, at.offset};
     const wire::ReadRequest& request = reads_.irq.peek(at.responses - cursor_.responses).request;
-    return {ForeignName::Kind::kTagged, request.source_stag, request.source_to + at.response_offset};
+    return {ForeignName::Kind::kTagged, request.source_stag, request.source_to + at.response_offset,
+            at.response_offset == 0 ? request.size : 0};
 }
 
 bool Tx::copy_foreign(const Cursor& at, const Plan& plan, std::byte* to) {

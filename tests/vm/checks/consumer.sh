@@ -64,6 +64,22 @@ until_true 90 more_good $(($(parameter good) + 30)) || die "it does not go on: $
 rmmod consumer
 kill $daemon
 wait $daemon || die "swrnicd ended with $?: $(tail -n 5 /tmp/swrnicd)"
+
+# Within one host there is no CRC, and frames are large, unless the daemon's settings say otherwise. Bit 0 of the flags is the one, bit 3
+# the other.
+all_connections_have() { [ -n "$flags" ] && [ -z "$(tr ' ' '\n' <<<"$flags" | grep -v "$1")" ]; }
+connections() { flags=$(sed -n 's/.*, flags 0x\([0-9a-f]*\), IRD.*/\1/p' /tmp/swrnicd | sort -u | xargs); }
+connections
+all_connections_have '[8ace]$' || die "connections with flags $flags"
+SWRNIC_LOG=info SWRNIC_CRC=on SWRNIC_FPDU=emss swrnicd >/tmp/swrnicd 2>&1 &
+daemon=$!
+until_true 20 serving || die "swrnicd serves not: $(tail -n 5 /tmp/swrnicd)"
+all_is_done 3 4
+rmmod consumer
+connections
+all_connections_have '[1357]$' || die "connections with CRC and frames of segments have flags $flags"
+kill $daemon
+wait $daemon || die "swrnicd ended with $?: $(tail -n 5 /tmp/swrnicd)"
 nothing_left
 rdma link del swr0 && rmmod swrnic || die "something holds the module"
 echo passed

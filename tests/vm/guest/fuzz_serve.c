@@ -29,19 +29,21 @@ enum kind {
 	COPY_SEND,
 	COPY_RECV,
 	COPY_TAGGED,
-	CHECK,
+	COPY_END,
 	RECEIVE,
 	RECEIVE_RUN,
+	RECEIVE_END,
 	TRANSMIT,
+	TRANSMIT_END,
 	EXECUTE,
 	INVALIDATE,
 	COMPLETE,
 	INFO,
 	KINDS
 };
-static const char *const kinds[] = { "fetch",	"copy of a request", "copy to a receive",  "tagged copy",
-				     "check",	"receive",	     "receive of several", "transmit",
-				     "execute", "invalidate",	     "complete",	   "info" };
+static const char *const kinds[] = { "fetch",	"copy of a request",  "copy to a receive", "tagged copy", "copy of an end",
+				     "receive", "receive of several", "receive of an end", "transmit",	  "transmit of an end",
+				     "execute", "invalidate",	      "complete",	   "info" };
 
 struct known {
 	uint32_t qpn;
@@ -159,8 +161,16 @@ static void fetch(uint32_t qpn, uint32_t queue, uint32_t max)
 	for (i = 0; i < QPS; i++) {
 		if (qps[i].qpn != qpn)
 			continue;
-		for (j = 0; j < fetch.count && qps[i].nr[queue] < KNOWN; j++) {
-			qps[i].wqes[queue][qps[i].nr[queue]++] = wqes[j];
+		for (j = 0; j < fetch.count; j++) {
+			unsigned int from = wqes[j].opcode == SWRNIC_WQE_RECV;
+
+			if (queue != SWRNIC_QUEUE_BOTH && from != queue)
+				die("fetched from the other queue", from);
+			/* Local ones before it may be complete without a word. */
+			if (!qps[i].nr[from] || qps[i].done[from] == qps[i].wqes[from][qps[i].nr[from] - 1].sequence + 1)
+				qps[i].done[from] = wqes[j].sequence;
+			if (qps[i].nr[from] < KNOWN)
+				qps[i].wqes[from][qps[i].nr[from]++] = wqes[j];
 			if (wqes[j].remote_to)
 				remember(&wqes[j]);
 		}
@@ -194,6 +204,68 @@ static void some_name(struct dice *dice, const struct known *qp, struct swrnic_n
 		name->id = strange(dice), *wqe = NULL;
 	if (one_in(dice, 40))
 		name->kind = strange(dice), *wqe = NULL;
+	if (one_in(dice, 20))
+		name->whole = one_in(dice, 2) ? name->length + roll(dice) % 5000 : strange(dice);
+	if (one_in(dice, 100))
+		name->reserved = 1;
+}
+
+/* The oldest request of a queue, as far as we know: nearly all of it is named. */
+static bool oldest_name(struct dice *dice, const struct known *qp, unsigned int queue, struct swrnic_name *name,
+			const struct swrnic_wqe **wqe)
+{
+	unsigned int i;
+
+	for (i = 0; i < qp->nr[queue]; i++) {
+		*wqe = &qp->wqes[queue][i];
+		if ((*wqe)->sequence != qp->done[queue] || !(*wqe)->length)
+			continue;
+		memset(name, 0, sizeof(*name));
+		name->kind = queue;
+		name->id = (*wqe)->sequence;
+		name->length = (*wqe)->length - (one_in(dice, 4) ? roll(dice) % (*wqe)->length : 0);
+		return true;
+	}
+	return false;
+}
+
+static void some_ending(struct dice *dice, struct swrnic_ending *ending)
+{
+	ending->flags = SWRNIC_ENDING | (one_in(dice, 10) ? roll(dice) % 4 : 0);
+	ending->invalidated = stags[roll(dice) % STAGS];
+	if (one_in(dice, 50))
+		ending->flags = strange(dice);
+	if (one_in(dice, 100))
+		ending->reserved = 1;
+}
+
+static void completed(uint32_t qpn, unsigned int queue, uint64_t sequence)
+{
+	unsigned int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < QPS; i++)
+		if (qps[i].qpn == qpn)
+			qps[i].done[queue & 1] = sequence + 1;
+	pthread_mutex_unlock(&lock);
+}
+
+/* As call(). What it is good for beside an error, the caller says by `done`. */
+static void count_move(enum kind kind, bool done)
+{
+	__atomic_add_fetch(done ? &succeeded[kind] : &refused[kind], 1, __ATOMIC_RELAXED);
+}
+
+static void count_ending(enum kind kind, uint32_t qpn, const struct swrnic_name *name, uint32_t asked, uint32_t done)
+{
+	if (done && !(asked & SWRNIC_ENDING))
+		die("it completed what nobody has asked for", name->kind);
+	if (done && name->kind > SWRNIC_NAME_RECV)
+		die("it completed what is no request", name->kind);
+	if (asked & SWRNIC_ENDING)
+		count_move(kind, done);
+	if (done)
+		completed(qpn, name->kind, name->id);
 }
 
 static void copy(struct dice *dice)
@@ -205,6 +277,7 @@ static void copy(struct dice *dice)
 	uint64_t length = 0;
 	enum kind kind;
 	unsigned int i;
+	uint32_t asked;
 
 	copy.count = 1 + roll(dice) % 3;
 	for (i = 0; i < copy.count; i++) {
@@ -212,6 +285,15 @@ static void copy(struct dice *dice)
 		first = i ? first : wqe;
 		length += names[i].length;
 	}
+	if (one_in(dice, 6) && oldest_name(dice, &qp, roll(dice) % 2, &names[0], &first)) {
+		copy.count = 1;
+		copy.direction = SWRNIC_COPY_OUT;
+		length = names[0].length;
+		some_ending(dice, &copy.ending);
+	} else if (one_in(dice, 50)) {
+		some_ending(dice, &copy.ending);
+	}
+	asked = copy.ending.flags;
 	kind = names[0].kind == SWRNIC_NAME_SEND ? COPY_SEND : names[0].kind == SWRNIC_NAME_RECV ? COPY_RECV : COPY_TAGGED;
 	copy.memory = (uintptr_t)some_memory(dice, length);
 	if (one_in(dice, 50))
@@ -226,18 +308,7 @@ static void copy(struct dice *dice)
 	__atomic_sub_fetch(&succeeded[kind], 1, __ATOMIC_RELAXED);
 	if (!copy.error && copy.count == 1 && first && names[0].offset + names[0].length > first->length)
 		die("copied past the end of a request", names[0].kind);
-}
-
-static void check(struct dice *dice)
-{
-	const struct known qp = some_qp(dice);
-	struct swrnic_check check = { .qpn = qp.qpn, .direction = roll(dice) % 2 };
-	const struct swrnic_wqe *wqe;
-
-	some_name(dice, &qp, &check.name, &wqe);
-	if (one_in(dice, 50))
-		check.reserved = 1;
-	call(CHECK, SWRNIC_IOC_CHECK, &check);
+	count_ending(COPY_END, qp.qpn, &names[0], asked, copy.ending.done);
 }
 
 /* ---- octets of the streams --------------------------------------------------------------------------------------------- */
@@ -246,12 +317,6 @@ static bool of_the_stream(int error)
 {
 	return error == EAGAIN || error == ENOTCONN || error == ECONNRESET || error == EPIPE || error == ECONNABORTED ||
 	       error == ETIMEDOUT;
-}
-
-/* As call(). What it is good for beside an error, the caller says by `done`. */
-static void count_move(enum kind kind, bool done)
-{
-	__atomic_add_fetch(done ? &succeeded[kind] : &refused[kind], 1, __ATOMIC_RELAXED);
 }
 
 static int call_stream(enum kind kind, unsigned long command, void *argument)
@@ -277,6 +342,8 @@ static unsigned int begin_fpdu(struct dice *dice, const struct swrnic_name *name
 		ulpdu = strange(dice);
 	for (i = 0; i < length; i++)
 		header[i] = 0x5a; /* as feed() sends it: what follows may continue it */
+	if (one_in(dice, 2))
+		header[2] ^= 0x40; /* L */
 	header[0] = ulpdu >> 8;
 	header[1] = ulpdu;
 	return length;
@@ -328,6 +395,8 @@ static void feed_run(struct dice *dice, uint32_t qpn, const struct swrnic_receiv
 	memcpy(next, header, receive->header);
 	while (at + fpdu_len(header) <= sizeof(octets) && !one_in(dice, 4)) {
 		add_offset(next + receive->header, width, receive->name.length);
+		if (one_in(dice, 4))
+			next[2] ^= 0x40; /* L */
 		memcpy(octets + at, next, receive->header);
 		at += fpdu_len(header);
 	}
@@ -342,8 +411,13 @@ static void receive(struct dice *dice)
 	bool run = one_in(dice, 2);
 	struct swrnic_receive receive = { .qpn = qp.qpn, .flags = roll(dice) % 2 };
 	const struct swrnic_wqe *wqe;
+	uint32_t asked;
 
-	some_name(dice, &qp, &receive.name, &wqe);
+	if (one_in(dice, 2) || !oldest_name(dice, &qp, roll(dice) % 2, &receive.name, &wqe))
+		some_name(dice, &qp, &receive.name, &wqe);
+	if (one_in(dice, 2))
+		some_ending(dice, &receive.ending);
+	asked = receive.ending.flags;
 	receive.header = begin_fpdu(dice, &receive.name, header);
 	receive.have = receive.header;
 	receive.room = one_in(dice, 4) ? 65536 : 1 + roll(dice) % 20000;
@@ -371,8 +445,15 @@ static void receive(struct dice *dice)
 		die("more than there was room for", receive.taken);
 	if (!receive.placed != !receive.octets || receive.octets > receive.have - receive.header + receive.taken)
 		die("it placed what has not come", receive.octets);
+	if (receive.last > receive.octets || receive.ended > receive.placed || receive.whole > receive.ended)
+		die("what ended was not placed", receive.ended);
+	if (receive.ended > 1 && receive.name.kind != SWRNIC_NAME_TAGGED)
+		die("it went on behind the end of a message", receive.ended);
 	if (receive.placed && wqe && receive.name.offset + receive.octets > wqe->length)
 		die("received past the end of a request", receive.name.kind);
+	if (receive.ending.done && !receive.whole)
+		die("it completed what has not ended", receive.name.kind);
+	count_ending(RECEIVE_END, qp.qpn, &receive.name, asked, receive.ending.done);
 	if (receive.placed > 1 && receive.flags != SWRNIC_RECEIVE_MORE)
 		die("it placed more than it should", receive.placed);
 	count_move(receive.flags == SWRNIC_RECEIVE_MORE ? RECEIVE_RUN : RECEIVE,
@@ -385,15 +466,20 @@ static void transmit(struct dice *dice)
 	struct swrnic_fpdu fpdus[FPDUS] = {};
 	struct swrnic_transmit transmit = { .qpn = qp.qpn, .count = 1 + roll(dice) % FPDUS, .fpdus = (uintptr_t)fpdus };
 	const struct swrnic_wqe *wqe[FPDUS];
-	unsigned int i;
+	unsigned int i, ends = 0;
 
 	for (i = 0; i < transmit.count; i++) {
 		some_name(dice, &qp, &fpdus[i].name, &wqe[i]);
+		if (!i && one_in(dice, 3) && oldest_name(dice, &qp, SWRNIC_QUEUE_SEND, &fpdus[0].name, &wqe[0]))
+			fpdus[0].flags = SWRNIC_FPDU_ENDS;
 		if (one_in(dice, 6))
 			fpdus[i].name.length = 0;
 		fpdus[i].header_len = begin_fpdu(dice, &fpdus[i].name, fpdus[i].header);
 		if (one_in(dice, 50))
 			fpdus[i].header_len = strange(dice);
+		if (one_in(dice, 50))
+			fpdus[i].flags = strange(dice);
+		ends += fpdus[i].flags == SWRNIC_FPDU_ENDS;
 	}
 	transmit.rest = (uintptr_t)some_memory(dice, SWRNIC_FPDU_OCTETS);
 	if (one_in(dice, 30))
@@ -404,6 +490,13 @@ static void transmit(struct dice *dice)
 		return;
 	if (transmit.laid_out > transmit.count || transmit.error > SWRNIC_NAME_BOUNDS || transmit.left > SWRNIC_FPDU_OCTETS)
 		die("it cannot have sent that", transmit.laid_out);
+	if (transmit.done > ends || (transmit.done && !transmit.sent))
+		die("it completed what was not sent", transmit.done);
+	if (fpdus[0].flags == SWRNIC_FPDU_ENDS) {
+		count_move(TRANSMIT_END, transmit.done);
+		if (transmit.done)
+			completed(qp.qpn, SWRNIC_QUEUE_SEND, fpdus[0].name.id);
+	}
 	for (i = 0; i < transmit.laid_out; i++)
 		if (wqe[i] && fpdus[i].name.length && fpdus[i].name.offset + fpdus[i].name.length > wqe[i]->length)
 			die("sent past the end of a request", fpdus[i].name.kind);
@@ -430,9 +523,10 @@ static void feed(struct dice *dice)
 static void execute(struct dice *dice)
 {
 	const struct known qp = some_qp(dice);
-	struct swrnic_execute execute = { .qpn = qp.qpn,
-					  .sequence = one_in(dice, 8) ? strange(dice) : roll(dice) % (qp.nr[0] + 2) };
+	struct swrnic_execute execute = { .qpn = qp.qpn, .sequence = one_in(dice, 8) ? strange(dice) : roll(dice) % 2 };
 
+	if (qp.nr[SWRNIC_QUEUE_SEND])
+		execute.sequence += qp.wqes[SWRNIC_QUEUE_SEND][roll(dice) % qp.nr[SWRNIC_QUEUE_SEND]].sequence;
 	call(EXECUTE, SWRNIC_IOC_EXECUTE, &execute);
 }
 
@@ -451,7 +545,6 @@ static void finish(struct dice *dice)
 	const struct known qp = some_qp(dice);
 	struct swrnic_done done = { .queue = roll(dice) % 2 };
 	struct swrnic_complete complete = { .qpn = qp.qpn, .count = 1, .done = (uintptr_t)&done };
-	unsigned int i;
 
 	done.sequence = qp.done[done.queue];
 	done.length = one_in(dice, 4) ? strange(dice) : roll(dice) % 1000;
@@ -467,11 +560,7 @@ static void finish(struct dice *dice)
 		complete.done = strange(dice);
 	if (call(COMPLETE, SWRNIC_IOC_COMPLETE, &complete))
 		return;
-	pthread_mutex_lock(&lock);
-	for (i = 0; i < QPS; i++)
-		if (qps[i].qpn == qp.qpn)
-			qps[i].done[done.queue & 1] = done.sequence + 1;
-	pthread_mutex_unlock(&lock);
+	completed(qp.qpn, done.queue, done.sequence);
 }
 
 static void info(struct dice *dice)
@@ -489,9 +578,10 @@ static void *hammer(void *argument)
 	mprotect(dice.memory + ROOM, ROOM, PROT_NONE);
 	memset(dice.memory, 0xa5, ROOM);
 	while (!over) {
-		switch (roll(&dice) % 18) {
+		switch (roll(&dice) % 17) {
 		case 0:
-			fetch(some_qp(&dice).qpn, roll(&dice) % 2, one_in(&dice, 20) ? 1000 : 1 + roll(&dice) % 8);
+			fetch(some_qp(&dice).qpn, one_in(&dice, 50) ? strange(&dice) : roll(&dice) % 3,
+			      one_in(&dice, 20) ? 1000 : 1 + roll(&dice) % 8);
 			break;
 		case 1:
 			execute(&dice);
@@ -503,24 +593,21 @@ static void *hammer(void *argument)
 			finish(&dice);
 			break;
 		case 4:
-			check(&dice);
-			break;
-		case 5:
 			info(&dice);
 			break;
+		case 5:
 		case 6:
 		case 7:
-		case 8:
 			receive(&dice);
 			break;
+		case 8:
 		case 9:
-		case 10:
 			transmit(&dice);
 			break;
-		case 11:
+		case 10:
 			feed(&dice);
 			break;
-		case 12:
+		case 11:
 			if (one_in(&dice, 20)) {
 				int error = ioctl(file, roll(&dice), strange(&dice)) ? errno : 0;
 
@@ -572,15 +659,20 @@ static void events(struct dice *dice, int seconds)
 int main(int argc, char **argv)
 {
 	struct dice dice = { argc > 3 ? strtoull(argv[3], NULL, 0) | 1 : 1, NULL };
+	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST + 1 }, strange_mode = { .crc_mode = 3 };
 	pthread_t threads[THREADS];
 	unsigned int i;
 
 	if (argc < 3 || !open_device(argv[1]))
 		die("no device", argc);
 	file = find_event_file();
-	if (file < 0 || ioctl(file, SWRNIC_IOC_SERVE))
+	if (file < 0 || ioctl(file, SWRNIC_IOC_SERVE, &serve))
 		die("it cannot serve", errno);
-	if (!ioctl(file, SWRNIC_IOC_SERVE) || errno != EBUSY)
+	if (!ioctl(file, SWRNIC_IOC_SERVE, &strange_mode) || errno != EINVAL)
+		die("it takes a mode of CRC that is none", errno);
+	if (serve.version != SWRNIC_SERVE_NEWEST)
+		die("both cannot speak that", serve.version);
+	if (!ioctl(file, SWRNIC_IOC_SERVE, &serve) || errno != EBUSY)
 		die("it serves twice", errno);
 	puts("serving");
 	fflush(stdout);

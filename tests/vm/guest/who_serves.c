@@ -40,6 +40,7 @@ static int told(int file)
 
 int main(int argc, char **argv)
 {
+	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST }, old = { .version = SWRNIC_SERVE_OLDEST - 1 };
 	int file, status, granted;
 	struct swrnic_down record;
 	pid_t child;
@@ -57,9 +58,13 @@ int main(int argc, char **argv)
 	}
 	if (file < 0)
 		die("no event file");
-	granted = !ioctl(file, SWRNIC_IOC_SERVE);
+	if (!ioctl(file, SWRNIC_IOC_SERVE, &old) || errno != EPROTO)
+		die("SERVE of a version that nobody speaks any more");
+	granted = !ioctl(file, SWRNIC_IOC_SERVE, &serve);
 	if (!granted && errno != EPERM)
 		die("SERVE");
+	if (serve.version != SWRNIC_SERVE_NEWEST && granted)
+		die("SERVE does not say what both speak");
 	puts(granted ? "granted" : "refused");
 	if (strcmp(granted ? "granted" : "refused", argv[3]))
 		return 1;
