@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Two ways to the system. sys:: is for the userspace shim's own descriptors: direct system calls, which no other
-// preload can capture; they return -errno. SWRNIC_REAL(name) is the next definition of a libc function, for calls that
-// are not ours to answer.
+// preload can capture; they return -errno and leave the program's errno alone. SWRNIC_REAL(name) is the next definition
+// of a libc function, for calls that are not ours to answer.
 #pragma once
 
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace swrnic::shim {
 
@@ -49,8 +50,9 @@ namespace swrnic::shim::sys {
 
 template <typename... Args>
 long call(long number, Args... args) {
+    const int of_program = errno;
     const long result = ::syscall(number, args...);
-    return result < 0 ? -errno : result;
+    return result < 0 ? -std::exchange(errno, of_program) : result;
 }
 
 inline long read(int fd, void* buffer, std::size_t size) {

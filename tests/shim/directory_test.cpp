@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -241,6 +242,34 @@ TEST(Directory, RealDirectoriesAboveShowOurs) {
     }
     if (access("/sys/class/net", R_OK) == 0) {
         EXPECT_EQ(access("/sys/class/infiniband/../net", R_OK), 0);
+    }
+}
+
+// Programs ask errno whether a directory is not there or the walk through it has failed, and what they ask on the way
+// is the shim's own affair.
+TEST(Directory, ErrnoIsWhatTheProgramsOwnCallsLeave) {
+    for (const char* path : {"/sys/none", "/dev/none", "/none", "none", "/sys/class/infiniband/none"}) {
+        errno = 0;
+        EXPECT_EQ(opendir(path), nullptr);
+        EXPECT_EQ(errno, ENOENT) << path;
+        errno = 0;
+        EXPECT_EQ(open(path, O_RDONLY), -1);
+        EXPECT_EQ(errno, ENOENT) << path;
+        struct stat status;
+        errno = 0;
+        EXPECT_EQ(stat(path, &status), -1);
+        EXPECT_EQ(errno, ENOENT) << path;
+        dirent** entries = nullptr;
+        errno = 0;
+        EXPECT_EQ(scandir(path, &entries, nullptr, nullptr), -1);
+        EXPECT_EQ(errno, ENOENT) << path;
+    }
+    for (const char* path : {"/sys", "/sys/class", "/sys/class/infiniband", "/dev", "/tmp"}) {
+        const Stream stream(path);
+        ASSERT_NE(stream.get(), nullptr) << path;
+        errno = 0;
+        stream.rest();
+        EXPECT_EQ(errno, 0) << path;
     }
 }
 
