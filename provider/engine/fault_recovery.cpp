@@ -91,7 +91,7 @@ struct Earlier {
     const Earlier* replaced;
 };
 // A signal handler has no other place to find it in.
-std::array<std::atomic<const Earlier*>, kSignals.size()> earlier{};
+std::array<std::atomic<const Earlier*>, kSignals.size()> earlier_actions{};
 // What a handler of the program's is being called for, by which frame of handle(). Nobody takes it away: a handler may
 // leave by siglongjmp().
 struct PassedOn {
@@ -116,7 +116,7 @@ struct sigaction our_action() {
 }
 
 std::atomic<const Earlier*>& earlier_of(int number) {
-    return earlier[number == SIGSEGV ? 0 : 1];
+    return earlier_actions[number == SIGSEGV ? 0 : 1];
 }
 
 // The start of the file from which the code at `at` was loaded, or null.
@@ -222,7 +222,8 @@ void recover_from_faults() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
         struct sigaction now {};
         if (sigaction(kSignals[i], nullptr, &now) != 0 || is_ours(now)) continue;
-        earlier[i].store(new Earlier{now, !is_a_sanitizers(now), earlier[i].load()}, std::memory_order_release);
+        earlier_actions[i].store(new Earlier{now, !is_a_sanitizers(now), earlier_actions[i].load()},
+                                 std::memory_order_release);
         const struct sigaction ours = our_action();
         sigaction(kSignals[i], &ours, nullptr);
     }

@@ -120,7 +120,7 @@ int show(const std::string& name) {
     return any || name.empty() ? 0 : fail(explain_delete(ENODEV, name));
 }
 
-int add(const std::vector<std::string>& words) {
+int add_link(const std::vector<std::string>& words) {
     if (words.size() % 2 != 1) return usage("add takes NAME [type TYPE] netdev NETDEV");
     std::string type = kType, netdev;
     for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
@@ -166,7 +166,7 @@ int link(const std::vector<std::string>& words) {
     }
     if (verb == "show" || verb == "list")
         return rest.size() <= 1 ? show(rest.empty() ? "" : rest[0]) : usage("show takes one NAME");
-    if (verb == "add") return add(rest);
+    if (verb == "add") return add_link(rest);
     if (verb == "del" || verb == "delete") return rest.size() == 1 ? remove(rest[0]) : usage("del takes one NAME");
     return usage(fmt::format("unknown word {}", verb));
 }
