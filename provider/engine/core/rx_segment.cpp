@@ -480,7 +480,8 @@ bool RxSegment::complete_invalidation(const WorkCompletion& done, bool solicited
 void RxSegment::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
-    if (std::exchange(completed_, false)) [[unlikely]] {
+    if (completed_) [[unlikely]] {
+        completed_ = false;
         rq_.ring().release();
         return;
     }
@@ -526,8 +527,10 @@ void RxSegment::deliver_send(Pass& pass) {
 
 void RxSegment::deliver_read(Pass& pass) {
     const OutboundRead read = reads_.orq.peek();
-    if (std::exchange(completed_, false)) [[unlikely]]
+    if (completed_) [[unlikely]] {
+        completed_ = false;
         sq_.leave_unreported(read.send_index);
+    }
     read_offset_ = 0;
     reads_.orq.release();
     wakes_sender_ = true;
