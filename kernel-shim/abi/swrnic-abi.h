@@ -105,7 +105,7 @@ struct swrnic_create_qp_req {
  * userspace shim's name a TCP port (swrnic_wiring.h).
  */
 
-/* What an address handle stands for; all 0 where there are no UD QPs to use it. */
+/* What an address handle stands for; all 0 of a module that has no UD QPs to use it. */
 struct swrnic_create_ah_resp {
 	__u8 source[16], peer[16]; /* addresses as in a GID: IPv4 behind ::ffff: */
 	__u32 interface;	   /* index of the one to leave by; 0: routing knows */
@@ -202,7 +202,8 @@ enum swrnic_up_type {
 	/*
 	 * The stream has ended; aux: enum swrnic_close_reason. Once per QP_CONNECTED, after or instead of QP_READY. Of a wired QP
 	 * SWRNIC_CLOSE_ERROR says that it is in ERROR, and may come without a stream: it has given its peer up, and is neither to
-	 * call nor to be called any more. (The others leave it as it is.)
+	 * call nor to be called any more. (The others leave it as it is.) That is told before modify_qp(RESET) is asked for, so it
+	 * is never about a later wiring.
 	 */
 	SWRNIC_UP_QP_CLOSED = 2,
 	/* id: uverbs handle of an armed CQ that has a completion channel. Once per arming. */

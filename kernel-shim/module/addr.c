@@ -31,6 +31,14 @@ static bool is_loopback(const struct in6_addr *addr)
 	return ipv6_addr_loopback(addr);
 }
 
+void swr_addr_octets(const struct sockaddr_storage *addr, u8 to[16])
+{
+	struct in6_addr v6;
+
+	as_v6(addr, &v6);
+	memcpy(to, &v6, sizeof(v6));
+}
+
 bool swr_addr_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	struct in6_addr one, other;

@@ -46,6 +46,9 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr, st
 	attr->max_qp_rd_atom = SWR_MAX_READS;
 	attr->max_qp_init_rd_atom = SWR_MAX_READS;
 	attr->max_res_rd_atom = SWR_MAX_READS;
+	attr->max_mcast_grp = SWR_MAX_GROUPS;
+	attr->max_mcast_qp_attach = SWR_MAX_GROUPS;
+	attr->max_total_mcast_qp_attach = SWR_MAX_GROUPS;
 	attr->max_pkeys = 1;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY; /* without the first, `rdma link del` is refused */
 	return 0;
@@ -225,6 +228,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.alloc_mw = swr_alloc_mw,
 	.alloc_pd = swr_alloc_pd,
 	.alloc_ucontext = swr_alloc_ucontext,
+	.attach_mcast = swr_attach_mcast,
 	.create_cq = swr_create_cq,
 	.create_user_ah = swr_create_ah,
 	.create_qp = swr_create_qp,
@@ -238,6 +242,7 @@ static const struct ib_device_ops swr_device_ops = {
 	.destroy_cq = swr_destroy_cq,
 	.destroy_qp = swr_destroy_qp,
 	.destroy_srq = swr_destroy_srq,
+	.detach_mcast = swr_detach_mcast,
 	.disassociate_ucontext = swr_disassociate_ucontext,
 	.get_dma_mr = swr_get_dma_mr,
 	.get_hw_stats = swr_get_hw_stats,

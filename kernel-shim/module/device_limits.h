@@ -8,6 +8,7 @@
 #define SWR_MAX_FAST_REG_PAGES 256  /* of a consumer in the kernel */
 #define SWR_ORPHAN_TIMEOUT_MS 10000 /* for a request whose listener went away before anybody decided */
 #define SWR_MAX_STARTUPS 32768	    /* connections under way at once, from the QP to full operation; half of them for one user */
+#define SWR_MAX_GROUPS 65536	    /* attachments of QPs to groups; half of them for one user */
 #define SWR_WATCH_MS 200	    /* how often a process with such connections is looked at: does it still live? */
 #define SWR_SERVER_LOOK_MS 1000	    /* how often a file that serves is looked at */
 #define SWR_SERVER_PROBE_MS 5000    /* no call for so long, with requests under way: it gets a record to read */

@@ -249,12 +249,16 @@ static int tell_one(struct swr_file *file, char __user *buf)
 	struct swr_qp *qp;
 	bool there = true;
 
+	/* The descriptor of either. */
+	BUILD_BUG_ON(offsetof(struct swrnic_connected, fd) != offsetof(struct swrnic_datagrams, fd));
 	qp = next_pending(file, &record.type);
 	if (!qp)
 		return -EAGAIN;
 	record.qpn = qp->ibqp.qp_num;
 	if (record.type == SWRNIC_DOWN_QP_CONNECTED)
 		there = hand_over(qp, &record, &fp);
+	else if (record.type == SWRNIC_DOWN_QP_DATAGRAMS && !qp->kernel)
+		there = swr_datagrams_hand_over(qp, &record.u.datagrams, &fp);
 	swr_qp_put(qp);
 	if (!there)
 		return 0;

@@ -33,7 +33,7 @@ static int bind_everywhere(struct socket *sock, int family)
 	return error ? error : kernel_bind(sock, (struct sockaddr_unsized *)&any, swr_addr_len(&any));
 }
 
-static struct socket *bound_socket(struct swr_device *dev, u16 *number)
+struct socket *swr_bound_socket(struct swr_device *dev, int type, u16 *port)
 {
 	static const int families[] = { AF_INET6, AF_INET }; /* a host may have no IPv6 */
 	struct sockaddr_storage own = {};
@@ -41,10 +41,10 @@ static struct socket *bound_socket(struct swr_device *dev, u16 *number)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(families); i++) {
-		if (swr_socket_create(dev, families[i], &sock))
+		if (swr_socket_of_type(dev, families[i], type, &sock))
 			continue;
 		if (!bind_everywhere(sock, families[i]) && kernel_getsockname(sock, (struct sockaddr *)&own) > 0) {
-			*number = be16_to_cpu(*swr_addr_port(&own));
+			*port = be16_to_cpu(*swr_addr_port(&own));
 			return sock;
 		}
 		sock_release(sock);
@@ -58,7 +58,7 @@ static struct swr_port *open_port(struct swr_device *dev)
 
 	if (!port)
 		return NULL;
-	port->sock = bound_socket(dev, &port->number);
+	port->sock = swr_bound_socket(dev, SOCK_STREAM, &port->number);
 	if (port->sock)
 		return port;
 	kfree(port);
@@ -76,7 +76,7 @@ static void close_port(struct swr_port *port)
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------------- */
 
-static int insert(struct swr_qp *qp, u32 qpn)
+int swr_number_insert(struct swr_qp *qp, u32 qpn)
 {
 	qp->ibqp.qp_num = qpn;
 	return xa_insert_irq(&qp->dev->qps, qpn, qp, GFP_KERNEL_ACCOUNT);
@@ -93,7 +93,7 @@ static int number_at_random(struct swr_qp *qp)
 		qpn = get_random_u32() & 0xffffff;
 		if (qpn < 2)
 			continue;
-		error = insert(qp, qpn);
+		error = swr_number_insert(qp, qpn);
 		if (error != -EBUSY)
 			return error;
 	}
@@ -110,7 +110,8 @@ static int take_slot(struct swr_port *port, struct swr_qp *qp)
 		slot = (first + i) % SWR_QPN_SLOTS;
 		if (test_bit(slot, port->taken))
 			continue;
-		error = insert(qp, swrnic_qpn_of(port->number, slot)); /* one that was numbered at random may have it */
+		/* One that was numbered at random, or names a UDP port, may have it. */
+		error = swr_number_insert(qp, swrnic_qpn_of(port->number, slot));
 		if (error == -EBUSY)
 			continue;
 		if (error)

@@ -93,6 +93,11 @@ static int find_source(struct net *net, struct swr_path *path)
 	return error < 0 ? error : 0;
 }
 
+static bool is_usable(const struct rdma_ah_attr *ah)
+{
+	return (rdma_ah_get_ah_flags(ah) & IB_AH_GRH) && rdma_ah_read_grh(ah)->sgid_index < SWR_MAX_GIDS;
+}
+
 int swr_path_find(struct swr_device *dev, const struct rdma_ah_attr *ah, struct swr_path *path)
 {
 	const struct ib_global_route *to = rdma_ah_read_grh(ah);
@@ -100,7 +105,7 @@ int swr_path_find(struct swr_device *dev, const struct rdma_ah_attr *ah, struct 
 	struct net *net;
 	int error;
 
-	if (!(rdma_ah_get_ah_flags(ah) & IB_AH_GRH) || to->sgid_index >= SWR_MAX_GIDS)
+	if (!is_usable(ah))
 		return -EINVAL;
 	memset(path, 0, sizeof(*path));
 	copy_gid(dev, 0, &first);
@@ -112,10 +117,71 @@ int swr_path_find(struct swr_device *dev, const struct rdma_ah_attr *ah, struct 
 		return -EINVAL;
 	if (path->source.ss_family != path->peer.ss_family)
 		memset(&path->source, 0, sizeof(path->source)); /* the route decides */
+	if (path->peer.ss_family == AF_INET6)
+		path->interface = ((struct sockaddr_in6 *)&path->peer)->sin6_scope_id;
 	net = swr_device_net(dev);
 	if (!net)
 		return -EINVAL;
 	error = find_source(net, path);
 	put_net(net);
 	return error ? -EINVAL : 0;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------ */
+
+/* rdma_cm writes a group of IPv4 behind ff0e::ffff:, others as an address behind ::ffff:. */
+bool swr_path_group(struct swr_device *dev, const union ib_gid *gid, struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)addr;
+	union ib_gid mapped = *gid;
+	__be32 number;
+
+	memset(addr, 0, sizeof(*addr));
+	if (gid->raw[0] == 0xff && gid->raw[1] == 0x0e)
+		memset(mapped.raw, 0, 2);
+	if (is_v4(&mapped)) {
+		memcpy(&number, gid->raw + 12, sizeof(number));
+		set_v4(addr, number);
+		return ipv4_is_multicast(number);
+	}
+	v6->sin6_family = AF_INET6;
+	memcpy(&v6->sin6_addr, gid->raw, sizeof(v6->sin6_addr));
+	if (ipv6_addr_type(&v6->sin6_addr) & IPV6_ADDR_LINKLOCAL)
+		v6->sin6_scope_id = dev->netdev->ifindex;
+	return ipv6_addr_is_multicast(&v6->sin6_addr);
+}
+
+/* The entry of the MAC, which is the last, is nobody's address; nor are those behind it. */
+static bool is_source(struct swr_device *dev, unsigned int index, sa_family_t family, struct swr_path *path)
+{
+	copy_gid(dev, index, &path->source_gid);
+	return memchr_inv(path->source_gid.raw + ETH_ALEN, 0, sizeof(path->source_gid.raw) - ETH_ALEN) &&
+	       address_of(dev, &path->source_gid, false, &path->source) && path->source.ss_family == family;
+}
+
+/* The source is an address of the group's family: that of the entry which is named, or else the first. */
+static int find_group(struct swr_device *dev, unsigned int index, struct swr_path *path)
+{
+	const sa_family_t family = path->peer.ss_family;
+
+	path->peer_is_group = true;
+	path->interface = dev->netdev->ifindex;
+	if (index && is_source(dev, index, family, path))
+		return 0;
+	for (index = 1; index < SWR_MAX_GIDS; index++)
+		if (is_source(dev, index, family, path))
+			return 0;
+	return -EINVAL;
+}
+
+int swr_path_find_any(struct swr_device *dev, const struct rdma_ah_attr *ah, struct swr_path *path)
+{
+	const struct ib_global_route *to = rdma_ah_read_grh(ah);
+
+	if (!is_usable(ah))
+		return -EINVAL;
+	memset(path, 0, sizeof(*path));
+	if (swr_path_group(dev, &to->dgid, &path->peer))
+		return find_group(dev, to->sgid_index, path);
+	return swr_path_find(dev, ah, path);
 }

@@ -77,7 +77,7 @@ static struct swr_user *user_of(const struct swr_qp *qp)
 
 static bool may_attach(const struct swr_qp *qp, const struct swr_conn *conn)
 {
-	if (qp->conn || qp->gone)
+	if (qp->conn || qp->gone || qp->ibqp.qp_type == IB_QPT_UD)
 		return false;
 	if (conn->wired)
 		return swr_wired_takes(qp, conn);
@@ -257,12 +257,18 @@ static void free_kernel_qp(struct swr_qp *qp)
 	swr_file_put(qp->file);
 }
 
+static bool is_offered(enum ib_qp_type type, bool to_process)
+{
+	return type == IB_QPT_RC || (to_process && (type == IB_QPT_UC || type == IB_QPT_UD));
+}
+
 int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
 {
+	const bool is_ud = attr->qp_type == IB_QPT_UD;
 	struct swr_qp *qp = to_swr_qp(ibqp);
 	int error;
 
-	if (attr->qp_type != IB_QPT_RC || attr->create_flags)
+	if (!is_offered(attr->qp_type, udata) || attr->create_flags)
 		return -EOPNOTSUPP;
 	if (!attr->send_cq || !attr->recv_cq || !capacity_valid(&attr->cap))
 		return -EINVAL;
@@ -275,22 +281,27 @@ int swr_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_ud
 	spin_lock_init(&qp->lock);
 	mutex_init(&qp->modify);
 	INIT_LIST_HEAD(&qp->pending_link);
+	INIT_LIST_HEAD(&qp->datagrams);
 	error = udata ? prepare_process_qp(qp, udata) : prepare_kernel_qp(qp, attr);
 	if (error)
 		return error;
 	error = swr_count_up(ibqp->device, SWR_QPS, user_of(qp));
 	if (error)
 		goto unmake;
-	error = swr_number_qp(qp);
+	error = is_ud ? swr_datagrams_create(qp) : swr_number_qp(qp);
 	if (error)
 		goto uncount;
 	error = xa_insert_irq(&qp->file->qps, ibqp->qp_num, qp, GFP_KERNEL_ACCOUNT);
-	if (!error)
+	if (!error) {
+		if (is_ud)
+			swr_file_tell(qp, SWR_PENDING_DATAGRAMS);
 		return 0;
+	}
 	xa_erase_irq(&qp->dev->qps, ibqp->qp_num);
 	/* Somebody may have found it by its number. */
 	retire(qp);
 	swr_number_free(qp);
+	swr_datagrams_free(qp);
 uncount:
 	swr_count_down(ibqp->device, SWR_QPS, user_of(qp));
 unmake:
@@ -347,7 +358,7 @@ static bool is_wiring(const struct ib_qp_attr *attr, int mask)
 	return (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RTR && (mask & (IB_QP_AV | IB_QP_DEST_QPN));
 }
 
-static int check_attr(const struct ib_qp_attr *attr, int mask)
+static int check_attr(const struct swr_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
@@ -357,7 +368,8 @@ static int check_attr(const struct ib_qp_attr *attr, int mask)
 		return -EINVAL;
 	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > SWR_MAX_READS)
 		return -EINVAL;
-	if (is_wiring(attr, mask) && (!(mask & IB_QP_AV) || !(mask & IB_QP_DEST_QPN) || attr->dest_qp_num > 0xffffff))
+	if (is_wiring(attr, mask) &&
+	    (qp->ibqp.qp_type == IB_QPT_UD || !(mask & IB_QP_AV) || !(mask & IB_QP_DEST_QPN) || attr->dest_qp_num > 0xffffff))
 		return -EINVAL;
 	return 0;
 }
@@ -365,8 +377,10 @@ static int check_attr(const struct ib_qp_attr *attr, int mask)
 static int change_locked(struct swr_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	if (mask & IB_QP_STATE) {
+		const bool starts = qp->ibqp.qp_type != IB_QPT_UD && !qp->wired;
+
 		/* Without wiring, RTS is reached by MPA startup alone. */
-		if (attr->qp_state == IB_QPS_RTS && qp->state != IB_QPS_RTS && !qp->wired)
+		if (attr->qp_state == IB_QPS_RTS && qp->state != IB_QPS_RTS && starts)
 			return -EINVAL;
 		/* It is flushed, and must stay so. */
 		if (qp->kernel && qp->state == IB_QPS_ERR && attr->qp_state != IB_QPS_RESET)
@@ -411,7 +425,7 @@ static int change(struct swr_qp *qp, const struct ib_qp_attr *attr, int mask)
 int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {
 	struct swr_qp *qp = to_swr_qp(ibqp);
-	int error = check_attr(attr, mask);
+	int error = check_attr(qp, attr, mask);
 
 	if (error)
 		return error;
@@ -419,6 +433,23 @@ int swr_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct 
 		return modify_for_cm(qp, attr->qp_state);
 	mutex_lock(&qp->modify);
 	error = change(qp, attr, mask);
+	mutex_unlock(&qp->modify);
+	return error;
+}
+
+/* It calls nobody any more, and nobody calls it. */
+int swr_qp_failed(struct swr_qp *qp)
+{
+	int error = -EINVAL;
+
+	mutex_lock(&qp->modify);
+	if (qp->wired)
+		error = swr_unwire(qp);
+	if (!error) {
+		spin_lock_irq(&qp->lock);
+		qp->state = IB_QPS_ERR;
+		spin_unlock_irq(&qp->lock);
+	}
 	mutex_unlock(&qp->modify);
 	return error;
 }
@@ -457,6 +488,7 @@ int swr_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	xa_erase_irq(&qp->file->qps, ibqp->qp_num);
 	retire(qp);
 	swr_number_free(qp);
+	swr_datagrams_free(qp);
 	kfree(qp->wired);
 	swr_count_down(ibqp->device, SWR_QPS, user_of(qp));
 	free_kernel_qp(qp);

@@ -27,7 +27,7 @@ struct net *swr_device_net(struct swr_device *dev)
  * In the caller's context, so that owner, control group and security label are its own; and holding the network namespace, as a
  * socket must that goes to a process.
  */
-int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp)
+int swr_socket_of_type(struct swr_device *dev, int family, int type, struct socket **sockp)
 {
 	struct net *net;
 	int error;
@@ -37,14 +37,21 @@ int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp)
 	net = swr_device_net(dev);
 	if (!net)
 		return -ENODEV;
-	error = __sock_create(net, family, SOCK_STREAM, IPPROTO_TCP, sockp, 0);
+	error = __sock_create(net, family, type, type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP, sockp, 0);
 	put_net(net);
 	if (error)
 		return error;
 	(*sockp)->sk->sk_allocation = GFP_KERNEL;
+	if (type != SOCK_STREAM)
+		return 0;
 	tcp_sock_set_nodelay((*sockp)->sk);
 	sock_set_keepalive((*sockp)->sk);
 	return 0;
+}
+
+int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp)
+{
+	return swr_socket_of_type(dev, family, SOCK_STREAM, sockp);
 }
 
 static void on_socket(struct sock *sk)

@@ -6,6 +6,8 @@
 #include "conn.h"
 
 struct net *swr_device_net(struct swr_device *dev);
+/* SOCK_STREAM or SOCK_DGRAM: of TCP or UDP. The second: of TCP. */
+int swr_socket_of_type(struct swr_device *dev, int family, int type, struct socket **sockp);
 int swr_socket_create(struct swr_device *dev, int family, struct socket **sockp);
 int swr_conn_make_socket(struct swr_conn *conn, struct socket **sockp); /* to connect by */
 void swr_conn_hook_socket(struct swr_conn *conn, struct socket *sock, void (*inherited_data_ready)(struct sock *sk));

@@ -78,7 +78,8 @@ enum swr_kind {
 	SWR_CQS,
 	SWR_SRQS,
 	SWR_QPS,
-	SWR_STARTUPS, /* two sockets each, of which no process's limits know */
+	SWR_GROUPS,   /* attachments, of which the core keeps a record for each */
+	SWR_STARTUPS, /* two sockets each at most, of which no process's limits know */
 	SWR_KINDS,
 };
 
@@ -208,6 +209,8 @@ struct swr_srq {
 #define SWR_PENDING_CONNECTED BIT(SWRNIC_DOWN_QP_CONNECTED)
 #define SWR_PENDING_DISCONNECT BIT(SWRNIC_DOWN_QP_DISCONNECT)
 #define SWR_PENDING_ERROR BIT(SWRNIC_DOWN_QP_ERROR)
+/* One number, which says the one of a process's QP and the other of a consumer's in the kernel. */
+#define SWR_PENDING_DATAGRAMS BIT(SWRNIC_DOWN_QP_DATAGRAMS)
 #define SWR_PENDING_WORK BIT(SWRNIC_DOWN_QP_WORK)
 
 struct swr_qp {
@@ -230,7 +233,8 @@ struct swr_qp {
 	enum ib_qp_state state;
 	int access;
 	u8 ird, ord;
-	u32 async_raised; /* bits by enum ib_event_type */
+	u32 async_raised;	    /* bits by enum ib_event_type */
+	struct list_head datagrams; /* of a UD QP: sockets that wait to be read; under lock as well */
 	struct swr_unread unread;
 
 	struct list_head pending_link; /* under swr_file.lock, as are the two below */
@@ -322,8 +326,19 @@ void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn);
 void swr_qp_started(struct swr_qp *qp, struct swr_conn *conn); /* the startup is over; under swr_conn.lock */
 void swr_qp_lost(struct swr_qp *qp);			       /* nobody can drive its stream any more, if it has one */
 void swr_qp_set_state(struct swr_qp *qp, enum ib_qp_state state);
+int swr_qp_failed(struct swr_qp *qp); /* wired by hand, it is in ERROR; -EINVAL: it is not wired */
+
+/* datagrams.c: UD QPs */
+int swr_datagrams_create(struct swr_qp *qp); /* numbers it as well, and puts it among swr_device.qps */
+void swr_datagrams_free(struct swr_qp *qp);
+/* QP_DATAGRAMS; false: there is no socket to be read, or the process can have none */
+bool swr_datagrams_hand_over(struct swr_qp *qp, struct swrnic_datagrams *record, struct file **fp);
+int swr_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+int swr_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 
 /* number.c */
+struct socket *swr_bound_socket(struct swr_device *dev, int type, u16 *port); /* to all addresses; NULL: no port is left */
+int swr_number_insert(struct swr_qp *qp, u32 qpn);			      /* -EBUSY: another has the number */
 bool swr_is_in_namespace(const struct swr_device *dev); /* the current process, in that of the device's interface */
 int swr_number_qp(struct swr_qp *qp);			/* and puts it among swr_device.qps */
 void swr_number_free(struct swr_qp *qp);
@@ -376,5 +391,6 @@ bool swr_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_
 bool swr_addr_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* but for the port */
 bool swr_addr_is_any(const struct sockaddr_storage *addr);
 __be16 *swr_addr_port(struct sockaddr_storage *addr);
+void swr_addr_octets(const struct sockaddr_storage *addr, u8 to[16]); /* as in a GID */
 
 #endif /* SWRNIC_MODULE_H */

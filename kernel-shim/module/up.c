@@ -39,6 +39,9 @@ static int stream_report(struct swr_file *file, const struct swrnic_up *up, bool
 		error = ready ? swr_conn_ready(conn) : swr_conn_closed(conn);
 		swr_conn_put(conn);
 	}
+	/* The provider may have given the peer up before there was a stream. */
+	if (!ready && up->aux == SWRNIC_CLOSE_ERROR && !swr_qp_failed(qp))
+		error = 0;
 	swr_qp_put(qp);
 	return error;
 }

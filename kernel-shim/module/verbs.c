@@ -18,14 +18,15 @@ int swr_take_driver_data(struct ib_udata *udata, void *req, size_t size)
 }
 
 static const int limits[SWR_KINDS] = {
-	[SWR_PDS] = SWR_MAX_PD, [SWR_MRS] = SWR_MAX_MR,	  [SWR_MWS] = SWR_MAX_MW, [SWR_AHS] = SWR_MAX_AH,
-	[SWR_CQS] = SWR_MAX_CQ, [SWR_SRQS] = SWR_MAX_SRQ, [SWR_QPS] = SWR_MAX_QP, [SWR_STARTUPS] = SWR_MAX_STARTUPS,
+	[SWR_PDS] = SWR_MAX_PD, [SWR_MRS] = SWR_MAX_MR,	       [SWR_MWS] = SWR_MAX_MW,
+	[SWR_AHS] = SWR_MAX_AH, [SWR_CQS] = SWR_MAX_CQ,	       [SWR_SRQS] = SWR_MAX_SRQ,
+	[SWR_QPS] = SWR_MAX_QP, [SWR_GROUPS] = SWR_MAX_GROUPS, [SWR_STARTUPS] = SWR_MAX_STARTUPS,
 };
 
 static const char *const names[SWR_KINDS] = {
-	[SWR_AHS] = "address handles", [SWR_PDS] = "protection domains",	 [SWR_MRS] = "memory regions",
-	[SWR_MWS] = "memory windows",  [SWR_CQS] = "completion queues",		 [SWR_SRQS] = "shared receive queues",
-	[SWR_QPS] = "queue pairs",     [SWR_STARTUPS] = "connections under way",
+	[SWR_AHS] = "address handles", [SWR_PDS] = "protection domains",       [SWR_MRS] = "memory regions",
+	[SWR_MWS] = "memory windows",  [SWR_CQS] = "completion queues",	       [SWR_SRQS] = "shared receive queues",
+	[SWR_QPS] = "queue pairs",     [SWR_GROUPS] = "attachments to groups", [SWR_STARTUPS] = "connections or sockets under way",
 };
 
 /* ---- quotas: the core charges most objects to nobody, so that the limits are more than words ----------------------------- */
@@ -272,7 +273,20 @@ int swr_dealloc_mw(struct ib_mw *ibmw)
 	return 0;
 }
 
-/* ---- address handles: no QP sends by one; programs make them to learn whether a GID can be reached ----------------------- */
+/* ---- address handles: where UD QPs send to. Other programs make them to learn whether a GID can be reached ---------------- */
+
+static int tell_way(const struct swr_path *path, struct ib_udata *udata)
+{
+	struct swrnic_create_ah_resp way = { .interface = path->interface };
+
+	if (udata->outlen < sizeof(way))
+		return 0; /* a provider that knows no UD */
+	swr_addr_octets(&path->source, way.source);
+	swr_addr_octets(&path->peer, way.peer);
+	if (path->peer_is_group)
+		way.group_port = SWR_GROUP_PORT;
+	return ib_copy_to_udata(udata, &way, sizeof(way));
+}
 
 int swr_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *attr, struct ib_udata *udata)
 {
@@ -281,7 +295,9 @@ int swr_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *attr, struct ib_
 	int error = -EINVAL;
 
 	if (swr_is_in_namespace(to_swr_device(ibah->device)))
-		error = swr_path_find(to_swr_device(ibah->device), attr->ah_attr, &path);
+		error = swr_path_find_any(to_swr_device(ibah->device), attr->ah_attr, &path);
+	if (!error)
+		error = tell_way(&path, udata);
 	if (error)
 		return error;
 	ah->user = user_of(udata);

@@ -7,6 +7,7 @@
 #include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/tcp.h>
+#include <net/ipv6.h>
 
 /* What modify_qp(RTR) has said. A QP's is replaced as a whole; under swr_qp.lock. */
 struct swr_wired {
@@ -130,6 +131,19 @@ void swr_wired_call_later_locked(struct swr_conn *conn)
 	swr_conn_set_deadline(conn, conn->pause_ms);
 }
 
+static void tell_address(struct sockaddr_storage *addr, struct swrnic_address *to)
+{
+	u8 octets[16];
+
+	swr_addr_octets(addr, octets);
+	to->version = ipv6_addr_v4mapped((const struct in6_addr *)octets) ? 4 : 6;
+	to->port = be16_to_cpu(*swr_addr_port(addr));
+	if (to->version == 4)
+		memcpy(to->octets, octets + 12, 4);
+	else
+		memcpy(to->octets, octets, sizeof(octets));
+}
+
 /* A TCP socket that is connected to itself gives back what is written to it: the QP receives what it sends. */
 static int prepare_echo(struct swr_conn *conn, const struct swr_qp *qp)
 {
@@ -147,6 +161,8 @@ static int prepare_echo(struct swr_conn *conn, const struct swr_qp *qp)
 	if (error && error != -EINPROGRESS)
 		return error;
 	conn->connected = swrnic_wired_to_itself(&qp->startup);
+	tell_address(&conn->local, &conn->connected.local);
+	conn->connected.peer = conn->connected.local;
 	return 0;
 }
 

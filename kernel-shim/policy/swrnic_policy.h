@@ -35,6 +35,7 @@
 #define SWR_MAX_TIMEOUT_MS 86400000  /* the longest that a QP may name */
 #define SWR_MAX_HALF_OPEN 128	     /* connections of a listener whose Request is not complete */
 #define SWR_HALF_OPEN_GRACE_MS 250   /* while there are so many: how old the oldest must be before it goes for a new one */
+#define SWR_DATAGRAM_ROOM (4 << 20)  /* of a UD QP's socket, for what it has not received: a few hundred of the largest */
 #define SWR_TCP_BACKLOG 4096	     /* connections of a listener that TCP holds until they are accepted: a burst of SYNs */
 
 /* ---- the terms of a stream ----------------------------------------------------------------------------------------------- */

@@ -6,16 +6,16 @@
 #include "device.h"
 #include "event_file.h"
 #include "state.h"
+#include "swrnic_policy.h"
 #include "swrnic_wiring.h"
 
 namespace swrnic::shim {
 namespace {
 
-// A burst of a few hundred of the largest finds room, as it would in posted receives; who may not go beyond the limit
-// for users gets that.
+// A burst finds room, as it would in posted receives; who may not go beyond the limit for users gets that.
 void fit(int fd, int family) {
-    constexpr int kRoom = 4 * 1024 * 1024;
-    if (sys::set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, kRoom) != 0) sys::set_option(fd, SOL_SOCKET, SO_RCVBUF, kRoom);
+    if (sys::set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, SWR_DATAGRAM_ROOM) != 0)
+        sys::set_option(fd, SOL_SOCKET, SO_RCVBUF, SWR_DATAGRAM_ROOM);
     tell_destination(fd, family);
 }
 

@@ -292,9 +292,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
     if (error) {
         if (error == EOPNOTSUPP) {
             tell(Refusal::kQpType,
-                 "ibv_create_qp refused ({}): QP type {} is not offered; RC (2) is, and without the kernel module UC "
-                 "(3) "
-                 "and UD (4)",
+                 "ibv_create_qp refused ({}): QP type {} is not offered; RC (2), UC (3) and UD (4) are (of an older "
+                 "kernel module RC alone)",
                  std::strerror(error), static_cast<int>(attr->qp_type));
         } else {
             tell(Refusal::kQpSize,

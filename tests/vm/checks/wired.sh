@@ -24,7 +24,7 @@ index=$(gid_of swr0 192.0.2.1) || die "$index"
 [ "$index" = 1 ] || die "the IPv4 address is GID $index"
 expect '^fe80:' cat /sys/class/infiniband/swr0/ports/1/gids/0
 before=$(bound)
-for step in numbers itself pair refused strangers; do
+for step in numbers itself pair refused strangers given_up; do
     timeout $((60 * SLOW)) wired swr0 192.0.2.1 $step >/tmp/said 2>&1 || die "$step returned $?: $(cat /tmp/said)"
     nothing_left
     echo "$step: passed"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * QPs that are wired by hand, on the module: wired DEVICE IPV4-ADDRESS STEP. The address is one of the device's. Steps: numbers,
- * itself, pair, refused, strangers, nobody, storm. Whatever fails ends the program, with a line that says what.
+ * itself, pair, refused, strangers, given_up, nobody, storm. Whatever fails ends the program, with a line that says what.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -305,7 +305,6 @@ static void step_refused(void)
 	memcpy(gid.raw + 12, "\xe0\0\0\x01", 4);
 	if (to_rtr(qp, 12345 << 8, own_index, &gid) != EINVAL)
 		fail("a group is taken for a peer");
-	refuse_handle(own_index, &gid);
 	memcpy(gid.raw + 12, "\xcb\0\x71\x01", 4); /* 203.0.113.1: no route */
 	if (to_rtr(qp, 12345 << 8, own_index, &gid) != EINVAL)
 		fail("taken without a route");
@@ -380,6 +379,85 @@ static void step_strangers(void)
 		fail("a QP in RESET is called");
 	ibv_destroy_qp(a);
 	ibv_destroy_qp(b);
+}
+
+/* A listener at a port above those that QPs get by themselves, so that the end with the smaller number, which calls, is the QP's.
+ */
+static int listen_high(uint16_t *port)
+{
+	struct sockaddr_in own_port = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	for (*port = 61000; *port < 62000; (*port)++) {
+		own_port.sin_port = htons(*port);
+		if (!bind(fd, (struct sockaddr *)&own_port, sizeof(own_port)) && !listen(fd, 64))
+			return fd;
+	}
+	fail("no port to listen at");
+	return -1;
+}
+
+/* Refuses by closing whoever calls within that time; how many they were. */
+static int calls_within(int listener, int ms)
+{
+	int calls = 0, caller;
+
+	for (; ms > 0; ms -= 10) {
+		while ((caller = accept(listener, NULL, NULL)) >= 0) {
+			calls++;
+			close(caller);
+		}
+		usleep(10000);
+	}
+	return calls;
+}
+
+static enum ibv_qp_state state_in_kernel(const struct ibv_qp *qp)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr head;
+		struct ib_uverbs_query_qp body;
+	} command = { .head = { IB_USER_VERBS_CMD_QUERY_QP, sizeof(command) / 4, sizeof(struct ib_uverbs_query_qp_resp) / 4 } };
+	struct ib_uverbs_query_qp_resp said = { 0 };
+
+	command.body.response = (uintptr_t)&said;
+	command.body.qp_handle = qp->handle;
+	command.body.attr_mask = IBV_QP_STATE;
+	if (write(context->cmd_fd, &command, sizeof(command)) < 0)
+		fail("query_qp");
+	return said.qp_state;
+}
+
+/* With the last request that waits for a peer the module stops to call it, until the QP is wired anew. */
+static void step_given_up(void)
+{
+	struct ibv_qp *qp = make_qp(), *other = make_qp();
+	uint16_t port;
+	int listener = listen_high(&port), round;
+
+	for (round = 0; round < 2; round++) {
+		to_init(qp);
+		if (to_rtr(qp, port << 8, own_index, &own))
+			fail("RTR");
+		to_rts(qp, 16);
+		post_send(qp);
+		if (calls_within(listener, 1000) < 2)
+			fail("it does not call");
+		if (completion() != IBV_WC_RETRY_EXC_ERR)
+			fail("not RETRY_EXC_ERR");
+		calls_within(listener, 200);
+		if (state_in_kernel(qp) != IBV_QPS_ERR)
+			fail("not in ERROR to the kernel");
+		if (calls_within(listener, 2500))
+			fail("it goes on calling a peer that it has given up");
+		reset(qp);
+	}
+	wire(qp, other->qp_num);
+	wire(other, qp->qp_num);
+	transfer(qp, other);
+	ibv_destroy_qp(qp);
+	ibv_destroy_qp(other);
+	close(listener);
 }
 
 /* Nobody is there: the request ends when the QP's own time is over. A QP that still calls can be destroyed, and its process killed.
@@ -469,8 +547,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} steps[] = { { "numbers", step_numbers }, { "itself", step_itself },	    { "pair", step_pair },
-		      { "refused", step_refused }, { "strangers", step_strangers }, { "nobody", step_nobody },
-		      { "storm", step_storm } };
+		      { "refused", step_refused }, { "strangers", step_strangers }, { "given_up", step_given_up },
+		      { "nobody", step_nobody },   { "storm", step_storm } };
 	unsigned int i;
 
 	if (argc != 4 || !inet_aton(argv[2], &address))

@@ -130,7 +130,8 @@ copy_libraries() {
     done
 }
 
-guest_programs=(bash ip rdma tc ss ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong rping ucmatose rstream rcopy udaddy cmtime
+guest_programs=(bash ip rdma tc ss ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ibv_uc_pingpong ibv_ud_pingpong rping ucmatose rstream
+    rcopy udaddy mckey cmtime ib_atomic_bw ib_atomic_lat
     ib_write_bw ib_write_lat ib_send_bw ib_send_lat ib_read_bw ib_read_lat qperf strace)
 guest_modules=(ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm virtio_console virtio_pci e1000 veth dummy
     macvlan 8021q)
