@@ -217,13 +217,15 @@ static bool oldest_name(struct dice *dice, const struct known *qp, unsigned int 
 	unsigned int i;
 
 	for (i = 0; i < qp->nr[queue]; i++) {
-		*wqe = &qp->wqes[queue][i];
-		if ((*wqe)->sequence != qp->done[queue] || !(*wqe)->length)
+		const struct swrnic_wqe *oldest = &qp->wqes[queue][i];
+
+		if (oldest->sequence != qp->done[queue] || !oldest->length)
 			continue;
 		memset(name, 0, sizeof(*name));
 		name->kind = queue;
-		name->id = (*wqe)->sequence;
-		name->length = (*wqe)->length - (one_in(dice, 4) ? roll(dice) % (*wqe)->length : 0);
+		name->id = oldest->sequence;
+		name->length = oldest->length - (one_in(dice, 4) ? roll(dice) % oldest->length : 0);
+		*wqe = oldest;
 		return true;
 	}
 	return false;
