@@ -102,7 +102,8 @@ void Srq::forget(const Qp& qp) {
 std::vector<Qp*> Srq::take_waiters() {
     const std::lock_guard hold(mutex_);
     has_waiters_.store(false, std::memory_order_relaxed);
-    // Each takes all that its peer has sent, so the first may leave nothing, and all wait anew in the order of their turns.
+    // Each takes all that its peer has sent, so the first may leave nothing, and all wait anew in the order of their
+    // turns.
     if (!waiters_.empty()) std::rotate(waiters_.begin(), waiters_.begin() + 1, waiters_.end());
     return std::exchange(waiters_, {});
 }
