@@ -12,6 +12,7 @@ chmod 666 /dev/infiniband/uverbs0 /dev/infiniband/rdma_cm # as Debian's udev rul
 mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
 cd /sys/kernel/tracing || die "no tracefs"
 export SWRNIC_TIMEOUT=3600
+echo 12 >/proc/sys/net/ipv4/tcp_syn_retries # TCP gives up after two minutes, which a slow guest needs to begin them all
 
 under_way() { grep -q 'under way' /tmp/startups || ! kill -0 "$pid"; }
 begin() { # WANTED SECONDS
