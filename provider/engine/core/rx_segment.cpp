@@ -202,8 +202,9 @@ RxSegment::Verdict RxSegment::begin_untagged(const wire::UntaggedHeader& untagge
 RxSegment::Verdict RxSegment::begin_send(const wire::UntaggedHeader& untagged, Header header) {
     if (untagged.msn != msn_[wire::kSendQueue]) return fail(wire::fault::kInvalidMsn, AsyncEvent::kQpReqErr, header);
     invalidate_stag_ = untagged.invalidate_stag;
-    rtr_ = first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
-    if (rtr_) return Verdict::kAccept;  // RFC 6581 9.2
+    untold_ =
+        first_ && rtr_send_ && Opcode(opcode_) == Opcode::kSend && payload_left_ == 0 && last_ && untagged.mo == 0;
+    if (untold_) return Verdict::kAccept;  // the RTR: RFC 6581 9.2
     if (lost_) return lose();
     if (!rq_.take()) return stall();
     const RecvWqe& wqe = rq_.oldest();
@@ -354,7 +355,7 @@ bool RxSegment::place_foreign(ForeignMemory& memory, std::span<const std::byte> 
     std::optional<ForeignMemory::Ending> ending = last_ ? this->ending() : std::nullopt;
     const MemoryError error = memory.copy_out(qpn_, target_name(), payload, ending ? &*ending : nullptr);
     if (error == MemoryError::kNone) {
-        completed_ = ending && ending->done;
+        if (ending && ending->done) set_completed();
         placed(static_cast<std::uint32_t>(payload.size()));
         return true;
     }
@@ -456,8 +457,11 @@ void RxSegment::end(Pass& pass) {
             if (std::exchange(lost_, false)) {
                 send_mo_ = 0;
                 immediate_ = {};
-            } else if (!rtr_) {
+            } else if (!untold_) {
                 deliver_send(pass);
+            } else if (std::exchange(completed_, false)) {
+                send_mo_ = 0;
+                rq_.ring().release();
             }
             break;
     }
@@ -480,11 +484,6 @@ bool RxSegment::complete_invalidation(const WorkCompletion& done, bool solicited
 void RxSegment::deliver_send(Pass& pass) {
     const wire::OpcodeTraits& traits = wire::traits_of(opcode_);
     const std::uint32_t length = std::exchange(send_mo_, 0);
-    if (completed_) [[unlikely]] {
-        completed_ = false;
-        rq_.ring().release();
-        return;
-    }
     if (traits.invalidates) {
         if (immediate_.use == wire::Immediate::kOfNextSend) {
             fail(wire::fault::kImmediateWithoutSend, AsyncEvent::kQpReqErr, {});

@@ -101,7 +101,7 @@ class RxSegment {
     // Of foreign memory: what is complete when the message in progress has come whole; for a Write nothing.
     std::optional<ForeignMemory::Ending> ending() const;
     // Its owner has completed the message that ends with the segment in progress.
-    void set_completed() { completed_ = true; }
+    void set_completed() { untold_ = completed_ = true; }
     void end(Pass& pass);
 
     // ---- what is known of it
@@ -207,7 +207,7 @@ class RxSegment {
     std::uint32_t ulpdu_len_ = 0;
     std::uint8_t opcode_ = 0;
     bool last_ = false;
-    bool rtr_ = false;        // a Send that is the RTR
+    bool untold_ = false;     // a Send of which nobody is told: the RTR, or one that is completed
     bool completed_ = false;  // what the message completes is complete: of foreign memory, whose owner has done it
     // Of an unreliable QP: the message in progress is placed nowhere; nor was the last Write, so that Immediate Data
     // right behind it is nothing.
