@@ -83,6 +83,12 @@ class Sg {
     std::vector<ibv_sge> list_;
 };
 
+// Where the other side may write and read, as it tells us.
+struct Remote {
+    std::uint64_t address;
+    std::uint32_t rkey;
+};
+
 inline constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
 // REMOTE_WRITE on Read sinks: what a portable program does on iWARP.
 inline constexpr int kSink = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;

@@ -13,11 +13,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-struct Remote {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 // Receives are posted, nothing is under way, one side disconnects.
 void orderly(Session& s, bool active_closes) {
     const std::string what = fmt::format("the {} side disconnects", active_closes ? "active" : "passive");

@@ -23,11 +23,6 @@ struct Message {
     std::string name;
 };
 
-struct RemoteBuffer {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 std::vector<std::vector<Message>> batches(const Session& s, std::string_view group, bool active_sends) {
     std::vector<std::vector<Message>> result;
     std::uint64_t id = 1;
@@ -127,12 +122,12 @@ struct Writes {
     Writes(Session& s, const Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
         for (const Message& m : batch) {
             memory.emplace_back(ep.pd(), m.size, 0, rng).fill(m.seed);
-            targets.push_back(s.control.recv<RemoteBuffer>());
+            targets.push_back(s.control.recv<Remote>());
         }
         s.control.barrier("targets ready");
     }
     std::vector<Sg> memory;
-    std::vector<RemoteBuffer> targets;
+    std::vector<Remote> targets;
 };
 
 // A Send of no octets behind the Writes: its completion at the target says that they are all placed.
@@ -155,7 +150,7 @@ void target_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, R
     std::vector<Sg> memory;
     for (const Message& m : batch) {
         Sg& sg = memory.emplace_back(ep.pd(), m.size, kRemote, rng);
-        s.control.send(RemoteBuffer{sg.address(), sg.rkey()});
+        s.control.send(Remote{sg.address(), sg.rkey()});
     }
     ep.recv(0, {});
     s.control.barrier("targets ready");
@@ -186,7 +181,7 @@ void told_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng
     for (const Message& m : batch) {
         Sg& sg = memory.emplace_back(ep.pd(), m.size, kRemote, rng);
         ep.recv(m.id, {});
-        s.control.send(RemoteBuffer{sg.address(), sg.rkey()});
+        s.control.send(Remote{sg.address(), sg.rkey()});
     }
     s.control.barrier("targets ready");
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -202,10 +197,10 @@ void told_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng
 
 void read_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, Rng& rng) {
     std::vector<Sg> memory;
-    std::vector<RemoteBuffer> sources;
+    std::vector<Remote> sources;
     for (const Message& m : batch) {
         memory.emplace_back(ep.pd(), m.size, kSink, rng);
-        sources.push_back(s.control.recv<RemoteBuffer>());
+        sources.push_back(s.control.recv<Remote>());
     }
     for (std::size_t i = 0; i < batch.size(); ++i) {
         ep.read(batch[i].id, list_of(memory[i], batch[i]), sources[i].address, sources[i].rkey);
@@ -226,7 +221,7 @@ void source_batch(Session& s, Endpoint& ep, const std::vector<Message>& batch, R
     for (const Message& m : batch) {
         Sg& sg = memory.emplace_back(ep.pd(), m.size, kRemote, rng);
         sg.fill(m.seed);
-        s.control.send(RemoteBuffer{sg.address(), sg.rkey()});
+        s.control.send(Remote{sg.address(), sg.rkey()});
     }
     s.control.barrier("batch verified");
     for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -12,11 +12,6 @@ namespace checker {
 
 namespace {
 
-struct Remote {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 std::int64_t now_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count();
 }

@@ -12,14 +12,9 @@ namespace checker {
 
 namespace {
 
-struct Remote {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 enum class Where { kSend, kWrite, kReadSink, kReceive };
 
-struct Case {
+struct LocalError {
     const char* name;
     Where where;
     int access;  // of the region that is named
@@ -29,7 +24,7 @@ struct Case {
     bool other_pd;
 };
 
-constexpr Case kCases[] = {
+constexpr LocalError kLocalErrors[] = {
     {"Send with a wrong lkey", Where::kSend, kLocal, 1, 0, false, false},
     {"Send that runs out of the region", Where::kSend, kLocal, 0, 1, false, false},
     {"Send that starts before the region", Where::kSend, kLocal, 0, -1, false, false},
@@ -47,10 +42,10 @@ constexpr Case kCases[] = {
     {"receive into a region of another PD", Where::kReceive, kLocal, 0, 0, false, true},
 };
 
-constexpr std::size_t kSize = 256;
+constexpr std::size_t kGuiltySize = 256;
 
 // A post may refuse the request at once; then there is nothing to wait for.
-bool post_guilty(Endpoint& ep, const Case& c, ibv_sge element, const Remote& remote) {
+bool post_guilty(Endpoint& ep, const LocalError& c, ibv_sge element, const Remote& remote) {
     const std::span<ibv_sge> list(&element, 1);
     try {
         if (c.where == Where::kSend) ep.send(2, list);
@@ -64,13 +59,13 @@ bool post_guilty(Endpoint& ep, const Case& c, ibv_sge element, const Remote& rem
 }
 
 // Returns false when the fault was refused when posted.
-bool guilty(Session& s, Endpoint& ep, const Case& c) {
+bool guilty(Session& s, Endpoint& ep, const LocalError& c) {
     const Owned<ibv_pd> other(ibv_alloc_pd(ep.context()));
     expect(other != nullptr, "ibv_alloc_pd: {}", Errno{});
-    Buffer memory(kSize, 5);
+    Buffer memory(kGuiltySize, 5);
     Mr mr(c.other_pd ? other.get() : ep.pd(), memory.bytes(), c.access);
-    const ibv_sge element{reinterpret_cast<std::uintptr_t>(memory.data()) + static_cast<std::uint64_t>(c.offset), kSize,
-                          mr.lkey() + c.key_delta};
+    const ibv_sge element{reinterpret_cast<std::uintptr_t>(memory.data()) + static_cast<std::uint64_t>(c.offset),
+                          kGuiltySize, mr.lkey() + c.key_delta};
     if (c.deregister) mr.deregister();
     const auto remote = s.control.recv<Remote>();
     const bool accepted = post_guilty(ep, c, element, remote);
@@ -85,9 +80,9 @@ bool guilty(Session& s, Endpoint& ep, const Case& c) {
     return true;
 }
 
-void innocent(Session& s, Endpoint& ep, const Case& c) {
+void innocent(Session& s, Endpoint& ep, const LocalError& c) {
     Rng rng = s.own_rng(c.name);
-    Sg memory(ep.pd(), kSize, kRemote, rng);
+    Sg memory(ep.pd(), kGuiltySize, kRemote, rng);
     if (c.where != Where::kReceive) ep.recv(1, memory.list());
     s.control.send(Remote{memory.address(), memory.rkey()});
     if (s.control.recv<std::uint8_t>() == 0) return;
@@ -187,7 +182,7 @@ void refused_registrations(Session& s, Endpoint& ep) {
 
 void run_local_errors(Session& s) {
     for (const bool active_errs : {true, false}) {
-        for (const Case& c : kCases) {
+        for (const LocalError& c : kLocalErrors) {
             const auto ep = s.connect();
             if (s.active == active_errs) {
                 guilty(s, *ep, c);

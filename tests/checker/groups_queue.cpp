@@ -10,11 +10,6 @@ namespace checker {
 
 namespace {
 
-struct Remote {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 std::uint32_t signal_total(const Session& s) {
     return s.options.small ? 640 : 3200;
 }

@@ -26,7 +26,7 @@ constexpr std::uint64_t kFault = 10;  // wr_id of the request at fault
 
 enum class Kind { kWrite, kRead, kSend, kSendInv };
 
-struct Case {
+struct RemoteError {
     const char* name;
     Kind kind;
     std::uint32_t Target::*key;
@@ -35,7 +35,7 @@ struct Case {
     std::uint32_t length;
 };
 
-constexpr Case kCases[] = {
+constexpr RemoteError kRemoteErrors[] = {
     {"Write with a wrong key", Kind::kWrite, &Target::good, 1, 0, 64},
     {"Write with an unknown index", Kind::kWrite, &Target::good, 0x5a5a00, 0, 64},
     {"Write to STag 0", Kind::kWrite, nullptr, 0, 0, 64},
@@ -63,7 +63,7 @@ constexpr Case kCases[] = {
 };
 
 // The guilty side: a good Send, the fault, a Read and a Send behind it that must not come through.
-void commit_fault(Session& s, Endpoint& ep, const Case& c) {
+void commit_fault(Session& s, Endpoint& ep, const RemoteError& c) {
     Rng rng = s.own_rng(c.name);
     Sg memory(ep.pd(), c.length, kSink, rng);
     Sg after(ep.pd(), std::size_t{8}, kSink, rng);
@@ -100,7 +100,7 @@ void commit_fault(Session& s, Endpoint& ep, const Case& c) {
 }
 
 // The side whose protection is tested: its memory must be as it was.
-void suffer_fault(Session& s, Endpoint& ep, const Case& c) {
+void suffer_fault(Session& s, Endpoint& ep, const RemoteError& c) {
     Rng rng = s.own_rng(c.name);
     Buffer memory(kTarget, 3);
     const Owned<ibv_pd> other(ibv_alloc_pd(ep.context()));
@@ -208,7 +208,7 @@ void no_receive(Session& s) {
 
 void run_remote_errors(Session& s) {
     for (const bool active_errs : {true, false}) {
-        for (const Case& c : kCases) {
+        for (const RemoteError& c : kRemoteErrors) {
             if (c.kind == Kind::kSendInv && s.facts.invalidate == 0) continue;
             const auto ep = s.connect();
             s.active == active_errs ? commit_fault(s, *ep, c) : suffer_fault(s, *ep, c);

@@ -16,11 +16,6 @@ constexpr std::size_t kRegion = 8U << 20;
 constexpr std::size_t kMessage = 1U << 20;
 constexpr std::uint64_t kWindow = 8;
 
-struct Remote {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 // Writes all over a region until it is destroyed. Atomic accesses: the race is the point, undefined behaviour is not.
 class Scribbler {
   public:

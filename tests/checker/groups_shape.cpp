@@ -13,11 +13,6 @@ namespace checker {
 
 namespace {
 
-struct Remote {
-    std::uint64_t address;
-    std::uint32_t rkey;
-};
-
 // `total` octets in `count` parts, about a quarter of them empty; the parts need not be even.
 std::vector<std::size_t> split(std::size_t total, std::uint32_t count, Rng& rng) {
     std::vector<std::size_t> parts(count, 0);

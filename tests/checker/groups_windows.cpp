@@ -10,7 +10,7 @@ namespace checker {
 
 namespace {
 
-constexpr std::size_t kSize = 65536, kFrom = 4093, kLength = 40001;
+constexpr std::size_t kWindowed = 65536, kFrom = 4093, kLength = 40001;
 constexpr int kRounds = 8;
 
 struct Window {
@@ -32,8 +32,8 @@ void post(Endpoint& ep, ibv_send_wr wr, ibv_wc_opcode opcode, std::string_view w
 }
 
 void owner(Session& s, Endpoint& ep) {
-    Buffer memory(kSize);
-    ibv_mr* mr = ibv_reg_mr(ep.pd(), memory.data(), kSize, kLocal | IBV_ACCESS_MW_BIND);
+    Buffer memory(kWindowed);
+    ibv_mr* mr = ibv_reg_mr(ep.pd(), memory.data(), kWindowed, kLocal | IBV_ACCESS_MW_BIND);
     expect(mr != nullptr, "ibv_reg_mr with MW_BIND: {}", Errno{});
     {
         const Mw mw(ibv_alloc_mw(ep.pd(), IBV_MW_TYPE_2));

@@ -127,7 +127,7 @@ std::string text(const WorkCompletion& done) {
     return out;
 }
 
-Sge sge_of(Rig& rig, Bytes& data) {
+Sge registered(Rig& rig, Bytes& data) {
     return {reinterpret_cast<std::uintptr_t>(data.data()), static_cast<std::uint32_t>(data.size()),
             rig.region(data, access::kLocalWrite)};
 }
@@ -151,12 +151,12 @@ Result digest(const Traffic& in, const std::vector<wire::ReadRequest>& reads, bo
     }
     result.received.reserve(in.sends.size());
     for (std::size_t i = 0; i < in.sends.size(); ++i) {
-        const Sge sge = sge_of(rig, result.received.emplace_back(std::max<std::size_t>(in.sends[i].size(), 1)));
+        const Sge sge = registered(rig, result.received.emplace_back(std::max<std::size_t>(in.sends[i].size(), 1)));
         EXPECT_EQ(rig.qp->post_recv({i, {&sge, 1}}), PostResult::kOk);
     }
     result.read.reserve(reads.size());
     for (std::size_t i = 0; i < reads.size(); ++i) {
-        const Sge sge = sge_of(rig, result.read.emplace_back(reads[i].size));
+        const Sge sge = registered(rig, result.read.emplace_back(reads[i].size));
         EXPECT_EQ(rig.qp->post_send({i,
                                      WrOpcode::kRead,
                                      send_flag::kSignaled,

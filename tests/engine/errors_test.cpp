@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "engine/messages.h"
+#include "engine/modes.h"
 #include "wire/terminate.h"
 
 namespace swrnic::engine::test {
@@ -19,15 +20,10 @@ namespace {
 
 using nlohmann::json;
 
-struct Mode {
-    const char* name;
-    bool crc, markers;
-    std::size_t most;  // octets of one receive
-};
-constexpr Mode kModes[] = {{"plain", false, false, kNoLimit},
-                           {"crc", true, false, 7},
-                           {"markers", false, true, kNoLimit},
-                           {"crc_markers", true, true, 1}};
+constexpr Mode kErrorModes[] = {{"plain", false, false, kNoLimit},
+                                {"crc", true, false, 7},
+                                {"markers", false, true, kNoLimit},
+                                {"crc_markers", true, true, 1}};
 
 json load_table() {
     std::ifstream file(SWRNIC_ENGINE_TEST_DIR "/errors.json");
@@ -61,10 +57,6 @@ AsyncEvent event_of(const std::string& name) {
 
 std::string text(const json& row, const char* key) {
     return row.value(key, std::string());
-}
-
-std::uint64_t number(const json& value) {
-    return std::stoull(value.get<std::string>(), nullptr, 0);
 }
 
 void expect_completions(const std::vector<WorkCompletion>& found, const json& wanted, std::uint64_t first_id,
@@ -270,7 +262,7 @@ class Guilty {
         for (std::size_t i = 0; i < memory_.size(); ++i)
             memory_[i] = std::byte(0x30 + i % 16);
         lkey_ = rig_.region(memory_, access::kLocalWrite);
-        StreamParameters parameters = parameters_of(initiator_, kModes[0]);
+        StreamParameters parameters = parameters_of(initiator_, kErrorModes[0]);
         parameters.p2p = initiator_;
         parameters.rtr = initiator_ ? rtr::kWrite : 0;
         ASSERT_TRUE(rig_.start(parameters));
@@ -341,7 +333,7 @@ TEST_P(Errors, AreAnsweredAndTold) {
     int runs = 0;
     for (const char* role : {"initiator", "responder"}) {
         if (!lists(row(), "roles", role) || (row().contains("raw") && !row()["raw"].contains(role))) continue;
-        for (const Mode& mode : kModes) {
+        for (const Mode& mode : kErrorModes) {
             if (!lists(row(), "modes", mode.name)) continue;
             SCOPED_TRACE(std::string(role) + ", " + mode.name);
             Victim(row(), mode, role == std::string("initiator")).run();

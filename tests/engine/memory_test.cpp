@@ -13,7 +13,7 @@ namespace swrnic::engine::test {
 namespace {
 
 constexpr std::uint32_t kPd = 1, kOtherPd = 2;
-constexpr std::uint32_t kRemote = access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic;
+constexpr std::uint32_t kRemoteRights = access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic;
 
 struct Table {
     TestRandom random;
@@ -201,7 +201,7 @@ TEST(Memory, Invalidation) {
     const std::uint32_t local = t.memory.add(kPd, t.data.data(), 64, 0, access::kLocalWrite);
     EXPECT_EQ(t.memory.invalidate_remote(kPd, local), MemoryError::kInvalidStag);
     EXPECT_EQ(t.look(local, 0, 64, access::kLocalWrite), MemoryError::kNone);
-    EXPECT_EQ(t.look(local, 0, 64, kRemote), MemoryError::kAccess);
+    EXPECT_EQ(t.look(local, 0, 64, kRemoteRights), MemoryError::kAccess);
 }
 
 }  // namespace

@@ -10,9 +10,9 @@ namespace swrnic::engine::test {
 
 using wire::Opcode;
 
-inline Bytes tagged(Opcode opcode, std::uint32_t stag, std::uint64_t to, std::size_t payload) {
+inline Bytes tagged(Opcode opcode, std::uint32_t stag, std::uint64_t to, std::size_t payload, bool last = true) {
     Bytes ulpdu(wire::kTaggedHeaderLen + payload, std::byte(0x5a));
-    wire::TaggedHeader{true, wire::rdmap_control(opcode), stag, to}.emit(ulpdu.data());
+    wire::TaggedHeader{last, wire::rdmap_control(opcode), stag, to}.emit(ulpdu.data());
     return ulpdu;
 }
 

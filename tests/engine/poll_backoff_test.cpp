@@ -17,7 +17,7 @@ namespace swrnic::engine::test {
 
 namespace {
 
-constexpr CycleRate kRate{2'000'000};
+constexpr CycleRate kPlainRate{2'000'000};
 
 class PollBackoffTest : public testing::Test {
   protected:
@@ -26,7 +26,7 @@ class PollBackoffTest : public testing::Test {
         join(a_, active, true);
         join(b_, passive, false);
     }
-    void pass(std::chrono::nanoseconds time) { now_ = now_.load() + kRate.cycles_in(time); }
+    void pass(std::chrono::nanoseconds time) { now_ = now_.load() + kPlainRate.cycles_in(time); }
     // So many messages, one behind the other. Not a moment passes.
     static void send(Side& from, Side& to, std::size_t messages) {
         for (std::size_t i = 0; i < messages; ++i)
@@ -69,7 +69,7 @@ class PollBackoffTest : public testing::Test {
     static constexpr EngineOptions kOptions{.gives_way = false};  // it would busy-poll while no time passes
 
     std::atomic<Cycles> now_{Cycles(1'000'000'000)};
-    const CycleCounter counter_ = CycleCounter::of(now_, kRate);
+    const CycleCounter counter_ = CycleCounter::of(now_, kPlainRate);
     Side a_{100, kOptions, counter_}, b_{200, kOptions, counter_};
 };
 

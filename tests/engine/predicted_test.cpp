@@ -296,13 +296,13 @@ TEST(Predicted, AnElementOfTheSinkThatIsGone) {
 constexpr std::size_t kLargest = wire::kMaxUlpdu - wire::kTaggedHeaderLen;
 constexpr std::size_t kLargestSend = wire::kMaxUlpdu - wire::kUntaggedHeaderLen;
 
-enum class Kind { kWrite, kSend, kRead };
+enum class MessageKind { kWrite, kSend, kRead };
 
 // Two messages of up to `length` octets, told by their segments, to one place each: regions at the same TO, receives,
 // or the sinks of Reads.
 class Messages {
   public:
-    Messages(Kind kind, std::size_t length, bool short_first = true) : kind_(kind), length_(length) {
+    Messages(MessageKind kind, std::size_t length, bool short_first = true) : kind_(kind), length_(length) {
         StreamParameters parameters = plain_stream();
         parameters.large_fpdu = true;
         parameters.short_first = short_first;
@@ -310,18 +310,18 @@ class Messages {
         for (Bytes& place : places_) {
             place.resize(length + 2 * kGuard);
             const Sge sge{reinterpret_cast<std::uintptr_t>(place.data()) + kGuard, static_cast<std::uint32_t>(length),
-                          kind == Kind::kWrite ? rig_.region(place, kAllRights, kRegionTo)
-                                               : rig_.region(place, access::kLocalWrite)};
+                          kind == MessageKind::kWrite ? rig_.region(place, kAllRights, kRegionTo)
+                                                      : rig_.region(place, access::kLocalWrite)};
             stags_.push_back(sge.lkey);
-            if (kind == Kind::kRead) {
+            if (kind == MessageKind::kRead) {
                 EXPECT_EQ(post(rig_, 1, WrOpcode::kRead, {&sge, 1}), PostResult::kOk);
             }
-            if (kind == Kind::kSend) {
+            if (kind == MessageKind::kSend) {
                 EXPECT_EQ(rig_.qp->post_recv({1, {&sge, 1}}), PostResult::kOk);
             }
         }
         EXPECT_EQ(rig_.transmit(), Tx::Status::kIdle);
-        if (kind != Kind::kRead) return;
+        if (kind != MessageKind::kRead) return;
         const auto requests = ulpdus_of(rig_.script.outbound, false, false);
         for (std::size_t i = 0; i < places_.size(); ++i)
             stags_[i] = sink_of(requests.at(i));
@@ -329,11 +329,11 @@ class Messages {
 
     // Of the message in progress; the last segment ends it.
     Messages& segment(std::size_t payload, bool last = false) {
-        const std::size_t header = kind_ == Kind::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
+        const std::size_t header = kind_ == MessageKind::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
         Bytes ulpdu(header + payload);
         for (std::size_t i = 0; i < payload; ++i)
             ulpdu[header + i] = pattern(message_ * 3 + at_ + i);
-        if (kind_ == Kind::kSend) {
+        if (kind_ == MessageKind::kSend) {
             wire::UntaggedHeader{last,
                                  wire::rdmap_control(Opcode::kSend),
                                  0,
@@ -342,7 +342,7 @@ class Messages {
                                  static_cast<std::uint32_t>(at_)}
                 .emit(ulpdu.data());
         } else {
-            const bool write = kind_ == Kind::kWrite;
+            const bool write = kind_ == MessageKind::kWrite;
             const std::uint64_t to = write ? kRegionTo + kGuard + at_ : at_;
             wire::TaggedHeader{last, wire::rdmap_control(write ? Opcode::kWrite : Opcode::kReadResponse),
                                stags_[message_], to}
@@ -362,7 +362,7 @@ class Messages {
         return *this;
     }
     Messages& whole() {  // as our own sender cuts it
-        const std::size_t largest = kind_ == Kind::kSend ? kLargestSend : kLargest;
+        const std::size_t largest = kind_ == MessageKind::kSend ? kLargestSend : kLargest;
         for (std::size_t part = length_ % largest; at_ + part < length_; part = largest)
             segment(part);
         return segment(length_ - at_, true);
@@ -378,11 +378,11 @@ class Messages {
                 expected[kGuard + i] = pattern(message * 3 + i);
             EXPECT_TRUE(places_[message] == expected) << "message " << message;
         }
-        if (kind_ == Kind::kWrite) {
+        if (kind_ == MessageKind::kWrite) {
             EXPECT_EQ(rig_.qp->counters().get(Count::kRxWrites), places_.size());
             return;
         }
-        const auto done = rig_.poll(kind_ == Kind::kSend ? rig_.recv_cq : rig_.send_cq);
+        const auto done = rig_.poll(kind_ == MessageKind::kSend ? rig_.recv_cq : rig_.send_cq);
         ASSERT_EQ(done.size(), places_.size());
         for (const WorkCompletion& completion : done) {
             EXPECT_EQ(completion.status, WcStatus::kSuccess);
@@ -396,7 +396,7 @@ class Messages {
     std::uint64_t calls() { return rig_.qp->counters().get(Count::kRxCalls); }
 
   private:
-    Kind kind_;
+    MessageKind kind_;
     std::size_t length_;
     Rig rig_;
     std::array<Bytes, 2> places_;
@@ -405,7 +405,7 @@ class Messages {
 };
 
 TEST(ShortFirst, TwoPayloadsComeWithOneCall) {
-    for (const Kind kind : {Kind::kWrite, Kind::kSend, Kind::kRead}) {
+    for (const MessageKind kind : {MessageKind::kWrite, MessageKind::kSend, MessageKind::kRead}) {
         SCOPED_TRACE(unsigned(kind));
         Messages messages(kind, 12'000 + 3 * kLargestSend);
         messages.whole().whole().receive(kNoLimit, kFirst);
@@ -415,7 +415,7 @@ TEST(ShortFirst, TwoPayloadsComeWithOneCall) {
 }
 
 TEST(ShortFirst, HoweverTheStreamIsCut) {
-    for (const Kind kind : {Kind::kWrite, Kind::kSend, Kind::kRead}) {
+    for (const MessageKind kind : {MessageKind::kWrite, MessageKind::kSend, MessageKind::kRead}) {
         SCOPED_TRACE(unsigned(kind));
         for (const std::size_t length : {2 * kLargest, 100 + 2 * kLargestSend, 2000 + kLargest, std::size_t(30'000)}) {
             for (const std::size_t most : {std::size_t(1), std::size_t(1999), std::size_t(70'000)}) {
@@ -423,11 +423,11 @@ TEST(ShortFirst, HoweverTheStreamIsCut) {
                 messages.whole().whole().receive(most, kFirst);
             }
         }
-        const std::size_t header = kind == Kind::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
+        const std::size_t header = kind == MessageKind::kSend ? wire::kUntaggedHeaderLen : wire::kTaggedHeaderLen;
         for (const std::size_t boundary :
              {wire::fpdu_size(header + 2000), wire::fpdu_size(header + 2000) + wire::fpdu_size(wire::kMaxUlpdu)}) {
             for (std::size_t cut = boundary - 8; cut < boundary + 30; ++cut) {
-                Messages messages(kind, 2000 + kLargest + (kind == Kind::kSend ? kLargestSend - kLargest : 0));
+                Messages messages(kind, 2000 + kLargest + (kind == MessageKind::kSend ? kLargestSend - kLargest : 0));
                 messages.whole().whole().receive(kNoLimit, cut);
             }
         }
@@ -437,7 +437,7 @@ TEST(ShortFirst, HoweverTheStreamIsCut) {
 // A peer that does not keep to it gets all its segments to their places. What it may spoil are the next 64 KiB of the
 // same region, receive or sink, where it could write as well; here its own segments come over all that.
 TEST(ShortFirst, APeerThatBreaksItIsUnderstood) {
-    for (const Kind kind : {Kind::kWrite, Kind::kSend, Kind::kRead}) {
+    for (const MessageKind kind : {MessageKind::kWrite, MessageKind::kSend, MessageKind::kRead}) {
         SCOPED_TRACE(unsigned(kind));
         Messages messages(kind, 100'000);
         messages.segment(20'000).segment(30'000).segment(0).segment(30'000).segment(20'000, true);
@@ -447,18 +447,18 @@ TEST(ShortFirst, APeerThatBreaksItIsUnderstood) {
 }
 
 TEST(ShortFirst, APeerThatGoesElsewhereIsUnderstood) {
-    Messages regions(Kind::kWrite, 20'000 + kLargest);
+    Messages regions(MessageKind::kWrite, 20'000 + kLargest);
     regions.segment(20'000).go_to(1, 0).segment(20'000).go_to(0, 20'000).segment(kLargest, true);
     regions.go_to(1, 20'000).segment(kLargest, true);
     regions.receive(kNoLimit, wire::fpdu_size(wire::kTaggedHeaderLen + 20'000) + 1000);
-    Messages offsets(Kind::kWrite, 20'000 + 2 * kLargest);
+    Messages offsets(MessageKind::kWrite, 20'000 + 2 * kLargest);
     offsets.segment(20'000).go_to(0, 20'000 + kLargest).segment(kLargest).go_to(0, 20'000).segment(kLargest, true);
     offsets.whole().receive(kNoLimit, kFirst);
 }
 
 // Where less than the largest payload has room, nothing is predicted.
 TEST(ShortFirst, NothingIsPredictedBehindTheEndOfAPlace) {
-    for (const Kind kind : {Kind::kWrite, Kind::kSend}) {
+    for (const MessageKind kind : {MessageKind::kWrite, MessageKind::kSend}) {
         SCOPED_TRACE(unsigned(kind));
         Messages messages(kind, 60'000);
         messages.segment(20'000).segment(40'000, true).whole().receive(kNoLimit, kFirst);
@@ -467,7 +467,7 @@ TEST(ShortFirst, NothingIsPredictedBehindTheEndOfAPlace) {
 
 // Other peers' messages may end where they like, and what stands behind them is the program's.
 TEST(ShortFirst, WithoutItNothingBehindAMessageIsTouched) {
-    for (const Kind kind : {Kind::kWrite, Kind::kSend}) {
+    for (const MessageKind kind : {MessageKind::kWrite, MessageKind::kSend}) {
         SCOPED_TRACE(unsigned(kind));
         Messages messages(kind, 100'000, false);
         messages.segment(20'000).segment(100, true).segment(30'000).segment(5, true);

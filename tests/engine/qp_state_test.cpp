@@ -24,7 +24,7 @@ std::string outcome(QpState state, QpEvent event) {
     return "?";
 }
 
-std::string whole_table() {
+std::string qp_state_table() {
     std::string table;
     for (std::size_t state = 0; state < kQpStates; ++state) {
         for (std::size_t event = 0; event < kQpEvents; ++event) {
@@ -41,7 +41,7 @@ TEST(QpStates, AreAsOnRecord) {
     ASSERT_TRUE(file);
     std::stringstream recorded;
     recorded << file.rdbuf();
-    EXPECT_EQ(whole_table(), recorded.str());
+    EXPECT_EQ(qp_state_table(), recorded.str());
 }
 
 // What holds whatever the table says.

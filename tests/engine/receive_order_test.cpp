@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x10000;
 
-Bytes send_of(std::uint32_t msn, std::uint32_t invalidate = 0) {
+Bytes empty_send(std::uint32_t msn, std::uint32_t invalidate = 0) {
     Bytes ulpdu(wire::kUntaggedHeaderLen);
     wire::UntaggedHeader{true,       wire::rdmap_control(invalidate != 0 ? Opcode::kSendInvalidate : Opcode::kSend),
                          invalidate, wire::kSendQueue,
@@ -29,7 +29,7 @@ class ReceiveOrder : public testing::Test {
             EXPECT_EQ(rig.qp->post_recv({i, {}}), PostResult::kOk);
     }
     void arrives(std::uint32_t msn, std::uint32_t invalidate = 0) {
-        append_fpdu(rig.script.inbound, send_of(msn, invalidate), false, false);
+        append_fpdu(rig.script.inbound, empty_send(msn, invalidate), false, false);
     }
     std::vector<std::uint64_t> received() {
         std::vector<std::uint64_t> ids;
@@ -141,9 +141,9 @@ TEST(ReceiveOrderHeld, AFaultBehindAnInvalidationThatWaitsFlushesItNot) {
         const std::uint32_t region = rig.region(data, kAllRights, kBase);
         for (std::uint64_t i = 1; i <= 3; ++i)
             ASSERT_EQ(rig.qp->post_recv({i, {}}), PostResult::kOk);
-        append_fpdu(rig.script.inbound, send_of(1, region), false, crc);
-        append_fpdu(rig.script.inbound, send_of(2), false, crc);
-        append_fpdu(rig.script.inbound, send_of(7), false, crc);  // no such MSN is expected
+        append_fpdu(rig.script.inbound, empty_send(1, region), false, crc);
+        append_fpdu(rig.script.inbound, empty_send(2), false, crc);
+        append_fpdu(rig.script.inbound, empty_send(7), false, crc);  // no such MSN is expected
         {
             const Pass other = rig.passes.begin();
             EXPECT_EQ(rig.receive(), Rx::Status::kMoved);
@@ -182,7 +182,7 @@ TEST(ReceiveOrderOverflow, ACompletionThatWaitedAndIsLostEndsTheStream) {
     ASSERT_TRUE(rig.start(plain_stream()));
     for (std::uint64_t i = 1; i <= 2; ++i) {
         ASSERT_EQ(rig.qp->post_recv({i, {}}), PostResult::kOk);
-        append_fpdu(rig.script.inbound, send_of(static_cast<std::uint32_t>(i)), false, false);
+        append_fpdu(rig.script.inbound, empty_send(static_cast<std::uint32_t>(i)), false, false);
     }
     ASSERT_EQ(post(rig, 10, WrOpcode::kSend), PostResult::kOk);
     rig.script.inside_send = [&] { rig.receive(); };

@@ -2,38 +2,22 @@
 // One test per fault that the engine once had.
 #include <gtest/gtest.h>
 
-#include "engine/support.h"
+#include "engine/messages.h"
 #include "wire/terminate.h"
 
 namespace swrnic::engine::test {
 
 namespace {
 
-Bytes tagged(wire::Opcode opcode, std::uint32_t stag, std::uint64_t to, std::size_t payload, bool last = true) {
-    Bytes ulpdu(wire::kTaggedHeaderLen + payload, std::byte(0x5a));
-    wire::TaggedHeader{last, wire::rdmap_control(opcode), stag, to}.emit(ulpdu.data());
-    return ulpdu;
-}
-
-Bytes untagged(wire::Opcode opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, std::size_t payload,
+Bytes untagged(Opcode opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, std::size_t payload,
                bool last = true) {
     Bytes ulpdu(wire::kUntaggedHeaderLen + payload, std::byte(0x5a));
     wire::UntaggedHeader{last, wire::rdmap_control(opcode), 0, qn, msn, mo}.emit(ulpdu.data());
     return ulpdu;
 }
 
-Bytes read_request(const wire::ReadRequest& request, std::uint32_t msn) {
-    Bytes ulpdu(wire::kReadRequestSegmentLen);
-    wire::emit_read_request_segment(request, msn, ulpdu.data());
-    return ulpdu;
-}
-
 SendWr simple(std::uint64_t wr_id, WrOpcode opcode, const Sge& sge) {
     return {wr_id, opcode, send_flag::kSignaled, {&sge, 1}, 0x1000, 0x2000, 0};
-}
-
-Sge sge_of(std::vector<std::byte>& data, std::uint32_t lkey) {
-    return {reinterpret_cast<std::uintptr_t>(data.data()), static_cast<std::uint32_t>(data.size()), lkey};
 }
 
 // A peer that answers an empty Read of ours before the Request has left: nothing in an empty Response has to be
@@ -44,7 +28,7 @@ TEST(Regression, ReadAnsweredBeforeItsRequestIsSent) {
     rig.script.window = 0;
     ASSERT_EQ(rig.qp->post_send({1, WrOpcode::kRead, send_flag::kSignaled, {}, 0, 7, 0}), PostResult::kOk);
     EXPECT_EQ(rig.transmit(), Tx::Status::kBlocked);
-    append_fpdu(rig.script.inbound, tagged(wire::Opcode::kReadResponse, 0, 0, 0), false, false);
+    append_fpdu(rig.script.inbound, tagged(Opcode::kReadResponse, 0, 0, 0), false, false);
     EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
     rig.script.window = kNoLimit;
     EXPECT_EQ(rig.transmit(), Tx::Status::kIdle);
@@ -62,9 +46,9 @@ TEST(Regression, WhatFollowsTheSmallEndOfALargeMessageIsNotCopied) {
     ASSERT_TRUE(rig.start(plain_stream()));
     rig.script.place = data;
     for (std::size_t i = 0; i < kMessages; ++i) {
-        append_fpdu(rig.script.inbound, tagged(wire::Opcode::kWrite, stag, 0x1000, kLarge, false), false, false);
-        append_fpdu(rig.script.inbound, tagged(wire::Opcode::kWrite, stag, 0x1000 + kLarge, data.size() - kLarge),
-                    false, false);
+        append_fpdu(rig.script.inbound, tagged(Opcode::kWrite, stag, 0x1000, kLarge, false), false, false);
+        append_fpdu(rig.script.inbound, tagged(Opcode::kWrite, stag, 0x1000 + kLarge, data.size() - kLarge), false,
+                    false);
     }
     EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
     EXPECT_EQ(rig.qp->counters().get(Count::kRxWrites), kMessages);
@@ -100,7 +84,7 @@ TEST(Regression, AReceiveThatIsUnmappedSaysSo) {
     const Sge sge = sge_of(target, rig.region(target, access::kLocalWrite));
     ASSERT_EQ(rig.qp->post_recv({7, {&sge, 1}}), PostResult::kOk);
     Bytes stream;
-    append_fpdu(stream, untagged(wire::Opcode::kSend, wire::kSendQueue, 1, 0, target.size()), false, false);
+    append_fpdu(stream, untagged(Opcode::kSend, wire::kSendQueue, 1, 0, target.size()), false, false);
     rig.script.inbound.assign(stream.begin(), stream.begin() + 48);
     EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
     rig.script.fault = true;
@@ -122,7 +106,7 @@ TEST(Regression, ReadAnsweredWhileItsRequestIsCut) {
     rig.script.window = 40;
     ASSERT_EQ(rig.qp->post_send(simple(1, WrOpcode::kRead, sge)), PostResult::kOk);
     EXPECT_EQ(rig.transmit(), Tx::Status::kBlocked);
-    append_fpdu(rig.script.inbound, tagged(wire::Opcode::kReadResponse, 0xabcdef, 0, 64), false, false);
+    append_fpdu(rig.script.inbound, tagged(Opcode::kReadResponse, 0xabcdef, 0, 64), false, false);
     EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
     rig.script.window = kNoLimit;
     EXPECT_EQ(rig.transmit(), Tx::Status::kIdle);
@@ -134,7 +118,7 @@ TEST(Regression, ReadAnsweredWhileItsRequestIsCut) {
 
 // Only a plain Send is an RTR (RFC 6581 9.2): any other empty message of the family needs its receive.
 TEST(Regression, EmptySolicitedSendIsNoRtr) {
-    for (const auto opcode : {wire::Opcode::kSendSolicited, wire::Opcode::kSendInvalidate}) {
+    for (const auto opcode : {Opcode::kSendSolicited, Opcode::kSendInvalidate}) {
         Rig rig;
         StreamParameters parameters = plain_stream();
         parameters.initiator = false;
@@ -261,7 +245,7 @@ TEST(Regression, MessageBeyondFourGigabytes) {
     const std::array<Sge, 2> sges{{{0x1000, 0xffffffff, key}, {0x1000 + 0xffffffff, 0xffffffff, key}}};
     ASSERT_EQ(rig.qp->post_recv({1, sges}), PostResult::kOk);
     CoreTestAccess::send_offset(rig.qp->rx()) = 0xfffffff0;
-    append_fpdu(rig.script.inbound, untagged(wire::Opcode::kSend, 0, 1, 0xfffffff0, 64), false, false);
+    append_fpdu(rig.script.inbound, untagged(Opcode::kSend, 0, 1, 0xfffffff0, 64), false, false);
     EXPECT_EQ(rig.receive(), Rx::Status::kAgain);
     EXPECT_EQ(rig.transmit(), Tx::Status::kLast);
     const auto out = ulpdus_of(rig.script.outbound, false, false);
@@ -314,8 +298,8 @@ TEST(Regression, AStalledSendCountsOnceForTheSizeOfTheNext) {
     ASSERT_TRUE(rig.start(parameters));
     std::vector<std::byte> data(40'000);
     const std::uint32_t key = rig.region(data, kAllRights, 0x1000);
-    append_fpdu(rig.script.inbound, tagged(wire::Opcode::kWrite, key, 0x1000, data.size()), false, false);
-    append_fpdu(rig.script.inbound, untagged(wire::Opcode::kSend, 0, 1, 0, 0), false, false);
+    append_fpdu(rig.script.inbound, tagged(Opcode::kWrite, key, 0x1000, data.size()), false, false);
+    append_fpdu(rig.script.inbound, untagged(Opcode::kSend, 0, 1, 0, 0), false, false);
     EXPECT_EQ(rig.receive(), Rx::Status::kStalled);
     EXPECT_EQ(CoreTestAccess::recent_large(rig.qp->rx()), 0b10u);
     ASSERT_EQ(rig.qp->post_recv({1, {}}), PostResult::kOk);

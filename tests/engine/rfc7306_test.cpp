@@ -604,8 +604,8 @@ TEST(ChangeAtomically, DoesWhatTheRequestSays) {
 // ---- two of them, joined
 
 // What one sends the other receives, cut after every so many octets.
-struct Joined {
-    explicit Joined(const StreamParameters& parameters, std::size_t most) : most_(most) {
+struct JoinedByTcp {
+    explicit JoinedByTcp(const StreamParameters& parameters, std::size_t most) : most_(most) {
         StreamParameters passive = parameters;
         passive.initiator = false;
         EXPECT_TRUE(ends[0].start(parameters) && ends[1].start(passive));
@@ -638,7 +638,7 @@ TEST(Rfc7306Joined, EveryRequestArrivesInEveryCut) {
                 StreamParameters parameters = agreed();
                 parameters.crc = crc;
                 parameters.large_fpdu = parameters.short_first = large;
-                Joined pair(parameters, most);
+                JoinedByTcp pair(parameters, most);
                 Rig &a = pair.ends[0], &b = pair.ends[1];
                 Word result, target;
                 std::vector<std::byte> from(4000), into(4000);

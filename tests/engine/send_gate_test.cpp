@@ -48,7 +48,7 @@ std::string outcome(State state, std::uint64_t octets, std::chrono::nanoseconds 
     return std::string(name(decision)) + ", " + std::string(name(poster.gate.state()));
 }
 
-std::string whole_table() {
+std::string send_gate_table() {
     std::string table;
     for (const State state : {State::kFirst, State::kSecond, State::kBurst, State::kLong})
         for (const std::uint64_t octets : {kSmall, kLarge})
@@ -63,7 +63,7 @@ std::string whole_table() {
 
 // A change of the table is a change of this file, and is to be seen in review.
 TEST(SendGate, IsAsOnRecord) {
-    expect_as_on_record("send-gate.golden", whole_table());
+    expect_as_on_record("send-gate.golden", send_gate_table());
 }
 
 TEST(SendGate, FlushesTheFirstTwoAndGathersWhatFollows) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <variant>
 
+#include "engine/modes.h"
 #include "engine/support.h"
 #include "wire/terminate.h"
 
@@ -15,14 +16,9 @@ namespace {
 
 using golden::Vector;
 
-struct Mode {
-    const char* name;
-    bool crc, markers;
-    std::size_t most;  // octets of one receive
-};
-constexpr Mode kModes[] = {{"plain", false, false, kNoLimit},  {"plain_octets", false, false, 1},
-                           {"crc", true, false, kNoLimit},     {"crc_octets", true, false, 1},
-                           {"markers", false, true, kNoLimit}, {"crc_markers_sevens", true, true, 7}};
+constexpr Mode kVectorModes[] = {{"plain", false, false, kNoLimit},  {"plain_octets", false, false, 1},
+                                 {"crc", true, false, kNoLimit},     {"crc_octets", true, false, 1},
+                                 {"markers", false, true, kNoLimit}, {"crc_markers_sevens", true, true, 7}};
 
 // What this engine does differently from the main result, and why.
 struct Exception {
@@ -43,10 +39,6 @@ const std::map<std::string, Exception> kExceptions{
       "no region is shared in that sense: all regions belong to the protection domain"}},
 };
 
-std::uint64_t number(const nlohmann::json& value) {
-    return value.is_string() ? std::stoull(value.get<std::string>(), nullptr, 0) : value.get<std::uint64_t>();
-}
-
 std::string triple(wire::TerminateCode code) {
     return std::to_string(code.layer) + "/" + std::to_string(code.type) + "/" + std::to_string(code.code);
 }
@@ -57,11 +49,11 @@ wire::TerminateCode code_of(const std::string& text) {
     return {static_cast<std::uint8_t>(layer), static_cast<std::uint8_t>(type), static_cast<std::uint8_t>(code)};
 }
 
-std::uint8_t opcode_of(const Bytes& segment) {
+std::uint8_t opcode_in(const Bytes& segment) {
     return segment.size() < 2 ? 0xff : std::to_integer<std::uint8_t>(segment[1]) & wire::kOpcodeMask;
 }
 
-bool tagged(const Bytes& segment) {
+bool is_tagged_segment(const Bytes& segment) {
     return !segment.empty() && wire::is_tagged(std::to_integer<std::uint8_t>(segment[0]));
 }
 
@@ -201,7 +193,7 @@ class Trial {
     // Our Reads name a sink that starts at 0, whatever the buffer's address is.
     Bytes translated(Bytes ulpdu, std::size_t at = 0) const {
         if (sink_to_ == 0 || ulpdu.size() < at + wire::kTaggedHeaderLen) return ulpdu;
-        if (opcode_of(Bytes(ulpdu.begin() + static_cast<std::ptrdiff_t>(at), ulpdu.end())) != 2) return ulpdu;
+        if (opcode_in(Bytes(ulpdu.begin() + static_cast<std::ptrdiff_t>(at), ulpdu.end())) != 2) return ulpdu;
         wire::store_be64(ulpdu.data() + at + 6, wire::load_be64(ulpdu.data() + at + 6) - sink_to_);
         return ulpdu;
     }
@@ -214,9 +206,9 @@ class Trial {
     }
 
     void place(const Bytes& segment) {
-        const std::size_t header = tagged(segment) ? wire::kTaggedHeaderLen : wire::kUntaggedHeaderLen;
+        const std::size_t header = is_tagged_segment(segment) ? wire::kTaggedHeaderLen : wire::kUntaggedHeaderLen;
         const auto payload = std::span(segment).subspan(header);
-        if (!tagged(segment)) {
+        if (!is_tagged_segment(segment)) {
             Bytes& into = receives_.at(next_receive_).expected;
             std::copy(payload.begin(), payload.end(), into.begin() + static_cast<std::ptrdiff_t>(received_));
             received_ += payload.size();
@@ -254,7 +246,8 @@ class Trial {
             const std::string argument = effect.find(':') != effect.npos ? effect.substr(effect.find(':') + 1) : "";
             if (effect.starts_with("place-")) {
                 place(segment);
-                if (tagged(segment)) written_ = static_cast<std::uint32_t>(segment.size() - wire::kTaggedHeaderLen);
+                if (is_tagged_segment(segment))
+                    written_ = static_cast<std::uint32_t>(segment.size() - wire::kTaggedHeaderLen);
             } else if (effect.starts_with("complete-receive:")) {
                 ASSERT_EQ(receives.size(), 1u);
                 EXPECT_EQ(receives[0].status, WcStatus::kSuccess);
@@ -323,7 +316,7 @@ class Trial {
 
     // docs/spec/verbs.md section 5, detecting side.
     static AsyncEvent event_for(wire::TerminateCode code, const Bytes& segment) {
-        const std::uint8_t opcode = opcode_of(segment);
+        const std::uint8_t opcode = opcode_in(segment);
         if (is_invalidate(code) || (code.layer == 0 && code.type == 1)) return AsyncEvent::kQpAccessErr;
         if (code.layer == 1 && code.type == 1 && code.code != 4)
             return opcode == 2 ? AsyncEvent::kQpFatal : AsyncEvent::kQpAccessErr;
@@ -376,7 +369,7 @@ class Trial {
 
         WcStatus first = WcStatus::kWrFlushErr;
         if (is_invalidate(code)) first = WcStatus::kRemInvReqErr;
-        if (code == wire::fault::kMessageTooLong && opcode_of(failed_) != 1) first = WcStatus::kLocLenErr;
+        if (code == wire::fault::kMessageTooLong && opcode_in(failed_) != 1) first = WcStatus::kLocLenErr;
         const auto receives = rig_.poll(rig_.recv_cq);
         ASSERT_EQ(receives.size(), receives_.size() - next_receive_);
         for (std::size_t i = 0; i < receives.size(); ++i) {
@@ -486,7 +479,7 @@ class Trial {
 class Vectors : public testing::TestWithParam<Vector> {};
 
 TEST_P(Vectors, HoldInEveryFramingAndCut) {
-    for (const Mode& mode : kModes) {
+    for (const Mode& mode : kVectorModes) {
         SCOPED_TRACE(mode.name);
         Trial trial(GetParam(), mode);
         if (GetParam().kind == "ddp_segment") {

@@ -10,7 +10,7 @@ namespace swrnic::engine::test {
 namespace {
 
 constexpr std::uint32_t kReadWrite = access::kRemoteWrite | access::kRemoteRead;
-constexpr std::uint64_t kBase = 0x10000;
+constexpr std::uint64_t kBound = 0x10000;
 
 Bytes send_inv(std::uint32_t msn, std::uint32_t stag) {
     Bytes ulpdu(wire::kUntaggedHeaderLen);
@@ -22,7 +22,7 @@ Bytes send_inv(std::uint32_t msn, std::uint32_t stag) {
 struct World {
     World() {
         EXPECT_TRUE(rig.start(plain_stream()));
-        region = rig.region(data, access::kLocalWrite | access::kMwBind, kBase);
+        region = rig.region(data, access::kLocalWrite | access::kMwBind, kBound);
         window = rig.memory.add_window(Rig::kPd, WindowType::kType2);
     }
     PostResult post_bind(std::uint64_t wr_id, std::uint32_t stag, std::uint64_t addr, const BindWr& bind,
@@ -75,40 +75,41 @@ struct World {
 struct Windows : testing::Test, World {};
 
 TEST_F(Windows, AWindowOpensWhatItIsBoundToAndNothingElse) {
-    EXPECT_EQ(look(window, kBase, 1), MemoryError::kInvalidStag) << "not bound yet";
+    EXPECT_EQ(look(window, kBound, 1), MemoryError::kInvalidStag) << "not bound yet";
     const std::uint32_t stag = window ^ 0x5a;  // any key of the same index
-    ASSERT_EQ(bind(stag, kBase + 16, {.length = 8, .region = region, .access = kReadWrite}), WcStatus::kSuccess);
-    for (std::uint64_t from = kBase; from < kBase + 64; ++from) {
+    ASSERT_EQ(bind(stag, kBound + 16, {.length = 8, .region = region, .access = kReadWrite}), WcStatus::kSuccess);
+    for (std::uint64_t from = kBound; from < kBound + 64; ++from) {
         for (std::uint64_t length = 1; length < 20; ++length) {
-            const bool inside = from >= kBase + 16 && from + length <= kBase + 24;
+            const bool inside = from >= kBound + 16 && from + length <= kBound + 24;
             ASSERT_EQ(look(stag, from, length), inside ? MemoryError::kNone : MemoryError::kBounds);
         }
     }
-    EXPECT_EQ(rig.memory.look_up(Rig::kPd, stag, kBase + 17, 7, access::kRemoteRead, Rig::kQpn).data, data.data() + 17);
+    EXPECT_EQ(rig.memory.look_up(Rig::kPd, stag, kBound + 17, 7, access::kRemoteRead, Rig::kQpn).data,
+              data.data() + 17);
     EXPECT_EQ(look(stag, ~std::uint64_t{0}, 9), MemoryError::kWrap);
-    EXPECT_EQ(look(window, kBase + 16, 1), MemoryError::kInvalidStag) << "the old key";
-    EXPECT_EQ(look(stag, kBase + 16, 1, access::kLocalWrite), MemoryError::kInvalidStag) << "no key for local use";
-    EXPECT_EQ(look(stag, kBase + 16, 1, 0), MemoryError::kInvalidStag);
-    EXPECT_EQ(look(region, kBase + 16, 1, access::kRemoteWrite), MemoryError::kAccess) << "the region grants nothing";
+    EXPECT_EQ(look(window, kBound + 16, 1), MemoryError::kInvalidStag) << "the old key";
+    EXPECT_EQ(look(stag, kBound + 16, 1, access::kLocalWrite), MemoryError::kInvalidStag) << "no key for local use";
+    EXPECT_EQ(look(stag, kBound + 16, 1, 0), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(region, kBound + 16, 1, access::kRemoteWrite), MemoryError::kAccess) << "the region grants nothing";
 }
 
 TEST_F(Windows, RightsAreThoseOfTheWindow) {
     for (const std::uint32_t granted : {0u, access::kRemoteRead, access::kRemoteWrite, kReadWrite}) {
-        ASSERT_EQ(bind(window, kBase, {.length = 64, .region = region, .access = granted}), WcStatus::kSuccess);
-        EXPECT_EQ(look(window, kBase, 1, access::kRemoteRead),
+        ASSERT_EQ(bind(window, kBound, {.length = 64, .region = region, .access = granted}), WcStatus::kSuccess);
+        EXPECT_EQ(look(window, kBound, 1, access::kRemoteRead),
                   (granted & access::kRemoteRead) != 0 ? MemoryError::kNone : MemoryError::kAccess);
-        EXPECT_EQ(look(window, kBase, 1, access::kRemoteWrite),
+        EXPECT_EQ(look(window, kBound, 1, access::kRemoteWrite),
                   (granted & access::kRemoteWrite) != 0 ? MemoryError::kNone : MemoryError::kAccess);
         ASSERT_EQ(invalidate(window), WcStatus::kSuccess);
     }
 }
 
 TEST_F(Windows, ZeroBased) {
-    ASSERT_EQ(bind(window, kBase + 8, {.length = 16, .region = region, .access = kReadWrite | access::kZeroBased}),
+    ASSERT_EQ(bind(window, kBound + 8, {.length = 16, .region = region, .access = kReadWrite | access::kZeroBased}),
               WcStatus::kSuccess);
     EXPECT_EQ(rig.memory.look_up(Rig::kPd, window, 0, 16, access::kRemoteRead, Rig::kQpn).data, data.data() + 8);
     EXPECT_EQ(look(window, 1, 16), MemoryError::kBounds);
-    EXPECT_EQ(look(window, kBase + 8, 1), MemoryError::kBounds);
+    EXPECT_EQ(look(window, kBound + 8, 1), MemoryError::kBounds);
 }
 
 // VERBS-31 and the rights of binding; each failure ends the stream by Terminate 0/0/0 and names its request.
@@ -119,22 +120,22 @@ TEST(WindowErrors, WhatDoesNotBind) {
         std::uint64_t addr, length;
         std::uint32_t access;
     } rows[] = {
-        {"no MW_BIND", access::kLocalWrite, kBase, 64, kReadWrite},
-        {"remote write without local write", access::kMwBind, kBase, 64, access::kRemoteWrite},
-        {"remote atomic without local write", access::kMwBind, kBase, 64, access::kRemoteAtomic},
-        {"before the region", access::kLocalWrite | access::kMwBind, kBase - 1, 2, kReadWrite},
-        {"beyond the region", access::kLocalWrite | access::kMwBind, kBase + 1, 64, kReadWrite},
-        {"more than the region", access::kLocalWrite | access::kMwBind, kBase, 65, kReadWrite},
+        {"no MW_BIND", access::kLocalWrite, kBound, 64, kReadWrite},
+        {"remote write without local write", access::kMwBind, kBound, 64, access::kRemoteWrite},
+        {"remote atomic without local write", access::kMwBind, kBound, 64, access::kRemoteAtomic},
+        {"before the region", access::kLocalWrite | access::kMwBind, kBound - 1, 2, kReadWrite},
+        {"beyond the region", access::kLocalWrite | access::kMwBind, kBound + 1, 64, kReadWrite},
+        {"more than the region", access::kLocalWrite | access::kMwBind, kBound, 65, kReadWrite},
         {"it wraps", access::kLocalWrite | access::kMwBind, ~std::uint64_t{0}, 2, kReadWrite},
-        {"it wraps by its length", access::kLocalWrite | access::kMwBind, kBase, ~std::uint64_t{0}, kReadWrite},
-        {"a window of type 2 of nothing", access::kLocalWrite | access::kMwBind, kBase, 0, kReadWrite},
+        {"it wraps by its length", access::kLocalWrite | access::kMwBind, kBound, ~std::uint64_t{0}, kReadWrite},
+        {"a window of type 2 of nothing", access::kLocalWrite | access::kMwBind, kBound, 0, kReadWrite},
     };
     for (const auto& row : rows) {
         SCOPED_TRACE(row.what);
         World w;
-        const std::uint32_t region = w.rig.region(w.data, row.region_access, kBase);
+        const std::uint32_t region = w.rig.region(w.data, row.region_access, kBound);
         EXPECT_EQ(w.bind(w.window, row.addr, {row.length, region, row.access}), WcStatus::kMwBindErr);
-        EXPECT_EQ(w.look(w.window, kBase, 1), MemoryError::kInvalidStag);
+        EXPECT_EQ(w.look(w.window, kBound, 1), MemoryError::kInvalidStag);
         const auto out = ulpdus_of(w.rig.script.outbound, false, false);
         ASSERT_EQ(out.size(), 1u);
         EXPECT_EQ(wire::parse_terminate(out[0]).code, wire::fault::kLocalFailure);
@@ -152,24 +153,24 @@ TEST(WindowErrors, WhatIsNoRegionOrNoWindow) {
         if (i == 0) wish.region ^= 1;        // another key
         if (i == 1) wish.region ^= 0x100;    // another index
         if (i == 2) wish.region = w.window;  // a window
-        if (i == 3) wish.region = w.rig.region(w.data, rights, kBase, Rig::kPd + 1);
+        if (i == 3) wish.region = w.rig.region(w.data, rights, kBound, Rig::kPd + 1);
         if (i == 4) stag ^= 0x100;    // no window
         if (i == 5) stag = w.region;  // a region
         if (i == 6) stag = w.rig.memory.add_window(Rig::kPd + 1, WindowType::kType2);
-        EXPECT_EQ(w.bind(stag, kBase, wish), WcStatus::kMwBindErr);
+        EXPECT_EQ(w.bind(stag, kBound, wish), WcStatus::kMwBindErr);
     }
 }
 
 TEST(WindowErrors, Type2IsInvalidatedBeforeItIsBoundAgain) {
     World w;
-    ASSERT_EQ(w.bind(w.window, kBase, w.all()), WcStatus::kSuccess);
-    EXPECT_EQ(w.bind(w.window ^ 1, kBase, w.all()), WcStatus::kMwBindErr);
-    EXPECT_EQ(w.look(w.window, kBase, 1), MemoryError::kNone) << "the binding stands";
+    ASSERT_EQ(w.bind(w.window, kBound, w.all()), WcStatus::kSuccess);
+    EXPECT_EQ(w.bind(w.window ^ 1, kBound, w.all()), WcStatus::kMwBindErr);
+    EXPECT_EQ(w.look(w.window, kBound, 1), MemoryError::kNone) << "the binding stands";
 }
 
 TEST_F(Windows, TheShapeIsLookedAtWhenPosting) {
     const Sge sge{0, 0, 0};
-    EXPECT_EQ(post_bind(1, window, kBase, all(), send_flag::kInline), PostResult::kInvalid);
+    EXPECT_EQ(post_bind(1, window, kBound, all(), send_flag::kInline), PostResult::kInvalid);
     EXPECT_EQ(rig.qp->post_send({1, WrOpcode::kLocalInv, 0, {&sge, 1}, 0, 0, window}), PostResult::kInvalid);
 }
 
@@ -177,24 +178,24 @@ TEST_F(Windows, TheShapeIsLookedAtWhenPosting) {
 TEST_F(Windows, EveryBindingMayHaveAKeyOfItsOwn) {
     for (std::uint32_t key = 0; key < 256; ++key) {
         const std::uint32_t stag = (window & ~0xffu) | key;
-        ASSERT_EQ(bind(stag, kBase, all()), WcStatus::kSuccess);
-        ASSERT_EQ(look(stag, kBase, 64), MemoryError::kNone);
-        ASSERT_EQ(look(stag ^ 1, kBase, 64), MemoryError::kInvalidStag);
+        ASSERT_EQ(bind(stag, kBound, all()), WcStatus::kSuccess);
+        ASSERT_EQ(look(stag, kBound, 64), MemoryError::kNone);
+        ASSERT_EQ(look(stag ^ 1, kBound, 64), MemoryError::kInvalidStag);
         ASSERT_EQ(invalidate(stag), WcStatus::kSuccess);
-        ASSERT_EQ(look(stag, kBase, 64), MemoryError::kInvalidStag);
+        ASSERT_EQ(look(stag, kBound, 64), MemoryError::kInvalidStag);
     }
 }
 
 TEST_F(Windows, ARegionStaysWhileAWindowIsBoundToIt) {
-    ASSERT_EQ(bind(window, kBase, all()), WcStatus::kSuccess);
+    ASSERT_EQ(bind(window, kBound, all()), WcStatus::kSuccess);
     const std::uint32_t second = rig.memory.add_window(Rig::kPd, WindowType::kType1);
-    ASSERT_EQ(bind(second, kBase, all()), WcStatus::kSuccess);
+    ASSERT_EQ(bind(second, kBound, all()), WcStatus::kSuccess);
     EXPECT_FALSE(rig.memory.remove(region));
-    EXPECT_EQ(look(window, kBase, 64), MemoryError::kNone);
+    EXPECT_EQ(look(window, kBound, 64), MemoryError::kNone);
     ASSERT_EQ(invalidate(window), WcStatus::kSuccess);
     EXPECT_FALSE(rig.memory.remove(region));
     EXPECT_TRUE(rig.memory.remove_window(second)) << "ends its binding";
-    EXPECT_EQ(look(second, kBase, 64), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(second, kBound, 64), MemoryError::kInvalidStag);
     EXPECT_TRUE(rig.memory.remove(region));
     EXPECT_FALSE(rig.memory.remove(window)) << "a window is no region";
     EXPECT_TRUE(rig.memory.remove_window(window));
@@ -203,31 +204,31 @@ TEST_F(Windows, ARegionStaysWhileAWindowIsBoundToIt) {
 
 TEST_F(Windows, Type1GoesFromOneBindingToTheNext) {
     const std::uint32_t type_1 = rig.memory.add_window(Rig::kPd, WindowType::kType1);
-    ASSERT_EQ(bind(type_1, kBase, {.length = 8, .region = region, .access = kReadWrite}), WcStatus::kSuccess);
+    ASSERT_EQ(bind(type_1, kBound, {.length = 8, .region = region, .access = kReadWrite}), WcStatus::kSuccess);
     const std::uint32_t next = type_1 ^ 3;
-    ASSERT_EQ(bind(next, kBase + 8, {.length = 8, .region = region, .access = kReadWrite}), WcStatus::kSuccess);
-    EXPECT_EQ(look(type_1, kBase, 1), MemoryError::kInvalidStag);
-    EXPECT_EQ(look(next, kBase + 8, 8), MemoryError::kNone);
-    EXPECT_EQ(look(next, kBase + 8, 8, access::kRemoteRead, Rig::kQpn + 1), MemoryError::kNone) << "any QP of the PD";
-    EXPECT_EQ(look(next, kBase + 8, 8, access::kRemoteRead, Rig::kQpn, Rig::kPd + 1), MemoryError::kWrongPd);
+    ASSERT_EQ(bind(next, kBound + 8, {.length = 8, .region = region, .access = kReadWrite}), WcStatus::kSuccess);
+    EXPECT_EQ(look(type_1, kBound, 1), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(next, kBound + 8, 8), MemoryError::kNone);
+    EXPECT_EQ(look(next, kBound + 8, 8, access::kRemoteRead, Rig::kQpn + 1), MemoryError::kNone) << "any QP of the PD";
+    EXPECT_EQ(look(next, kBound + 8, 8, access::kRemoteRead, Rig::kQpn, Rig::kPd + 1), MemoryError::kWrongPd);
     ASSERT_EQ(bind(type_1, 0, {.length = 0, .region = 0, .access = 0}), WcStatus::kSuccess);
-    EXPECT_EQ(look(next, kBase + 8, 8), MemoryError::kInvalidStag);
-    EXPECT_EQ(look(type_1, kBase + 8, 8), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(next, kBound + 8, 8), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(type_1, kBound + 8, 8), MemoryError::kInvalidStag);
     EXPECT_TRUE(rig.memory.remove(region));
 }
 
 // SEC-2: what is bound through one QP is that one's.
 TEST_F(Windows, Type2BelongsToItsQp) {
-    ASSERT_EQ(bind(window, kBase, all()), WcStatus::kSuccess);
-    EXPECT_EQ(look(window, kBase, 64, access::kRemoteRead, Rig::kQpn + 1), MemoryError::kWrongPd);
-    EXPECT_EQ(look(window, kBase, 64, access::kRemoteRead, Rig::kQpn, Rig::kPd + 1), MemoryError::kWrongPd);
+    ASSERT_EQ(bind(window, kBound, all()), WcStatus::kSuccess);
+    EXPECT_EQ(look(window, kBound, 64, access::kRemoteRead, Rig::kQpn + 1), MemoryError::kWrongPd);
+    EXPECT_EQ(look(window, kBound, 64, access::kRemoteRead, Rig::kQpn, Rig::kPd + 1), MemoryError::kWrongPd);
     EXPECT_EQ(rig.memory.invalidate_remote(Rig::kPd, window, Rig::kQpn + 1), MemoryError::kWrongPd);
     EXPECT_FALSE(rig.memory.invalidate_local(Rig::kPd, window, Rig::kQpn + 1));
-    EXPECT_EQ(look(window, kBase, 64), MemoryError::kNone);
+    EXPECT_EQ(look(window, kBound, 64), MemoryError::kNone);
     rig.memory.unbind_all(Rig::kQpn + 1);
-    EXPECT_EQ(look(window, kBase, 64), MemoryError::kNone);
+    EXPECT_EQ(look(window, kBound, 64), MemoryError::kNone);
     rig.memory.unbind_all(Rig::kQpn);
-    EXPECT_EQ(look(window, kBase, 64), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(window, kBound, 64), MemoryError::kInvalidStag);
     EXPECT_TRUE(rig.memory.remove(region));
 }
 
@@ -252,7 +253,7 @@ TEST_P(WindowsOnTheWire, WritesAndReads) {
         const std::uint32_t qpn = row.other_qp ? Rig::kQpn + 1 : Rig::kQpn;
         BindWr wish = w.all();
         wish.access = row.rights;
-        ASSERT_TRUE(w.rig.memory.bind(Rig::kPd, qpn, w.window, kBase, wish, none));
+        ASSERT_TRUE(w.rig.memory.bind(Rig::kPd, qpn, w.window, kBound, wish, none));
         if (row.invalidated) {
             ASSERT_EQ(w.invalidate(w.window), WcStatus::kSuccess);
         }
@@ -267,16 +268,16 @@ TEST_P(WindowsOnTheWire, WritesAndReads) {
 INSTANTIATE_TEST_SUITE_P(
     All, WindowsOnTheWire,
     testing::Values(
-        WireRow{0, kBase, kReadWrite, false, false, {0, 0, 0}, {0, 0, 0}},
-        WireRow{1, kBase, kReadWrite, false, false, wire::fault::kTaggedInvalidStag, wire::fault::kReadInvalidStag},
-        WireRow{0, kBase, kReadWrite, false, true, wire::fault::kTaggedInvalidStag, wire::fault::kReadInvalidStag},
-        WireRow{0, kBase, kReadWrite, true, false, wire::fault::kTaggedNotAssociated, wire::fault::kReadNotAssociated},
-        WireRow{0, kBase, 0, false, false, wire::fault::kTaggedAccess, wire::fault::kReadAccess},
+        WireRow{0, kBound, kReadWrite, false, false, {0, 0, 0}, {0, 0, 0}},
+        WireRow{1, kBound, kReadWrite, false, false, wire::fault::kTaggedInvalidStag, wire::fault::kReadInvalidStag},
+        WireRow{0, kBound, kReadWrite, false, true, wire::fault::kTaggedInvalidStag, wire::fault::kReadInvalidStag},
+        WireRow{0, kBound, kReadWrite, true, false, wire::fault::kTaggedNotAssociated, wire::fault::kReadNotAssociated},
+        WireRow{0, kBound, 0, false, false, wire::fault::kTaggedAccess, wire::fault::kReadAccess},
         WireRow{0, ~std::uint64_t{0}, kReadWrite, false, false, wire::fault::kTaggedWrap, wire::fault::kReadWrap},
-        WireRow{0, kBase + 57, kReadWrite, false, false, wire::fault::kTaggedBounds, wire::fault::kReadBounds}));
+        WireRow{0, kBound + 57, kReadWrite, false, false, wire::fault::kTaggedBounds, wire::fault::kReadBounds}));
 
 TEST_F(Windows, ThePeerInvalidatesAWindowOfType2) {  // RDMAP-22
-    ASSERT_EQ(bind(window, kBase, all()), WcStatus::kSuccess);
+    ASSERT_EQ(bind(window, kBound, all()), WcStatus::kSuccess);
     ASSERT_EQ(rig.qp->post_recv({7, {}}), PostResult::kOk);
     EXPECT_EQ(answer(send_inv(1, window)), (wire::TerminateCode{0, 0, 0}));
     const auto done = rig.poll(rig.recv_cq);
@@ -284,9 +285,9 @@ TEST_F(Windows, ThePeerInvalidatesAWindowOfType2) {  // RDMAP-22
     EXPECT_EQ(done[0].status, WcStatus::kSuccess);
     EXPECT_EQ(done[0].wc_flags, wc_flag::kWithInv);
     EXPECT_EQ(done[0].invalidated_stag, window);
-    EXPECT_EQ(look(window, kBase, 1), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(window, kBound, 1), MemoryError::kInvalidStag);
     EXPECT_EQ(invalidate(window), WcStatus::kSuccess) << "once more does no harm";
-    EXPECT_EQ(bind(window ^ 1, kBase, all()), WcStatus::kSuccess);
+    EXPECT_EQ(bind(window ^ 1, kBound, all()), WcStatus::kSuccess);
 }
 
 // RDMAP-23: unknown, invalid, shared by streams: 0/2/9; of another stream: 0/1/9.
@@ -299,9 +300,9 @@ TEST(WindowErrors, WhatThePeerMayNotInvalidate) {
         std::uint32_t bound = w.window;
         if (i == 1) stag ^= 1;
         if (i == 2) bound = stag = w.rig.memory.add_window(Rig::kPd, WindowType::kType1);
-        if (i == 4) w.region = stag = w.rig.region(w.data, access::kLocalWrite | access::kMwBind | kReadWrite, kBase);
+        if (i == 4) w.region = stag = w.rig.region(w.data, access::kLocalWrite | access::kMwBind | kReadWrite, kBound);
         if (i != 0) {
-            ASSERT_TRUE(w.rig.memory.bind(Rig::kPd, i == 3 ? Rig::kQpn + 1 : Rig::kQpn, bound, kBase, w.all(), none));
+            ASSERT_TRUE(w.rig.memory.bind(Rig::kPd, i == 3 ? Rig::kQpn + 1 : Rig::kQpn, bound, kBound, w.all(), none));
         }
         if (i == 5) w.rig.memory.unbind_all(Rig::kQpn);
         ASSERT_EQ(w.rig.qp->post_recv({7, {}}), PostResult::kOk);
@@ -310,7 +311,7 @@ TEST(WindowErrors, WhatThePeerMayNotInvalidate) {
         w.rig.end(CloseReason::kError);
         EXPECT_EQ(w.rig.poll(w.rig.recv_cq).at(0).status, WcStatus::kRemInvReqErr);
         if (i != 0 && i != 5) {
-            EXPECT_EQ(w.look(bound, kBase, 1, access::kRemoteWrite, i == 3 ? Rig::kQpn + 1 : Rig::kQpn),
+            EXPECT_EQ(w.look(bound, kBound, 1, access::kRemoteWrite, i == 3 ? Rig::kQpn + 1 : Rig::kQpn),
                       MemoryError::kNone);
         }
     }
@@ -319,9 +320,9 @@ TEST(WindowErrors, WhatThePeerMayNotInvalidate) {
 // SEC-6: a Response that is under way stops at the segment where its source has gone.
 TEST_F(Windows, AResponseUnderWayEndsWithItsWindow) {
     std::vector<std::byte> large(20000);
-    const std::uint32_t big = rig.region(large, access::kLocalWrite | access::kMwBind, kBase);
-    ASSERT_EQ(bind(window, kBase, {.length = large.size(), .region = big, .access = kReadWrite}), WcStatus::kSuccess);
-    append_fpdu(rig.script.inbound, read_request({9, 0, 20000, window, kBase}, 1), false, false);
+    const std::uint32_t big = rig.region(large, access::kLocalWrite | access::kMwBind, kBound);
+    ASSERT_EQ(bind(window, kBound, {.length = large.size(), .region = big, .access = kReadWrite}), WcStatus::kSuccess);
+    append_fpdu(rig.script.inbound, read_request({9, 0, 20000, window, kBound}, 1), false, false);
     rig.receive();
     rig.script.window = 2 * 1460;
     EXPECT_EQ(rig.transmit(), Tx::Status::kBlocked);
@@ -338,14 +339,14 @@ TEST_F(Windows, AResponseUnderWayEndsWithItsWindow) {
 
 TEST_F(Windows, ABindingIsThereBeforeTheSendThatTellsOfIt) {
     ASSERT_EQ(post(rig, 1, WrOpcode::kSend), PostResult::kOk);
-    ASSERT_EQ(post_bind(2, window, kBase, all()), PostResult::kOk);
+    ASSERT_EQ(post_bind(2, window, kBound, all()), PostResult::kOk);
     ASSERT_EQ(post(rig, 3, WrOpcode::kSend), PostResult::kOk);
     rig.script.window = 0;
     rig.transmit();
-    EXPECT_EQ(look(window, kBase, 1), MemoryError::kInvalidStag) << "the Send before it is not out";
+    EXPECT_EQ(look(window, kBound, 1), MemoryError::kInvalidStag) << "the Send before it is not out";
     rig.script.window = wire::fpdu_size(wire::kUntaggedHeaderLen);
     rig.transmit();
-    EXPECT_EQ(look(window, kBase, 1), MemoryError::kNone);
+    EXPECT_EQ(look(window, kBound, 1), MemoryError::kNone);
     rig.script.window = kNoLimit;
     rig.transmit();
     const auto done = rig.poll(rig.send_cq);
@@ -360,16 +361,16 @@ TEST_F(Windows, AFenceWaitsForReads) {
     std::vector<std::byte> sink(16);
     const Sge sge = sge_of(sink, rig.region(sink, access::kLocalWrite));
     ASSERT_EQ(post(rig, 1, WrOpcode::kRead, {&sge, 1}), PostResult::kOk);
-    ASSERT_EQ(post_bind(2, window, kBase, all()), PostResult::kOk);
+    ASSERT_EQ(post_bind(2, window, kBound, all()), PostResult::kOk);
     ASSERT_EQ(post_inv(3, window, send_flag::kSignaled | send_flag::kFence), PostResult::kOk);
     EXPECT_EQ(rig.transmit(), Tx::Status::kIdle);
-    EXPECT_EQ(look(window, kBase, 1), MemoryError::kNone);
+    EXPECT_EQ(look(window, kBound, 1), MemoryError::kNone);
     EXPECT_TRUE(rig.poll(rig.send_cq).empty());
     const std::uint32_t stag = sink_of(ulpdus_of(rig.script.outbound, false, false).at(0));
     append_fpdu(rig.script.inbound, tagged(Opcode::kReadResponse, stag, 0, 16), false, false);
     rig.receive();
     rig.transmit();
-    EXPECT_EQ(look(window, kBase, 1), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(window, kBound, 1), MemoryError::kInvalidStag);
     const auto done = rig.poll(rig.send_cq);
     ASSERT_EQ(done.size(), 3u);
     EXPECT_EQ(done[1].opcode, WcOpcode::kBind);
@@ -378,13 +379,13 @@ TEST_F(Windows, AFenceWaitsForReads) {
 
 // SEC-6: somebody who looked the STag up before may still be placing; the request is complete when he is done.
 TEST_F(Windows, AnInvalidationIsCompleteWhenNobodyIsInsideAnyMore) {
-    ASSERT_EQ(bind(window, kBase, all()), WcStatus::kSuccess);
+    ASSERT_EQ(bind(window, kBound, all()), WcStatus::kSuccess);
     ASSERT_EQ(post_inv(2, window), PostResult::kOk);
     {
         const Pass other = rig.passes.begin();
         EXPECT_EQ(rig.transmit(), Tx::Status::kWaiting);
         EXPECT_EQ(rig.transmit(), Tx::Status::kWaiting);
-        EXPECT_EQ(look(window, kBase, 1), MemoryError::kInvalidStag) << "for others it has gone already";
+        EXPECT_EQ(look(window, kBound, 1), MemoryError::kInvalidStag) << "for others it has gone already";
         EXPECT_TRUE(rig.poll(rig.send_cq).empty());
     }
     rig.transmit();
@@ -392,7 +393,7 @@ TEST_F(Windows, AnInvalidationIsCompleteWhenNobodyIsInsideAnyMore) {
 }
 
 TEST_F(Windows, TheEndMayComeWhileARequestWaits) {
-    ASSERT_EQ(bind(window, kBase, all()), WcStatus::kSuccess);
+    ASSERT_EQ(bind(window, kBound, all()), WcStatus::kSuccess);
     ASSERT_EQ(post_inv(2, window), PostResult::kOk);
     const Pass other = rig.passes.begin();
     EXPECT_EQ(rig.transmit(), Tx::Status::kWaiting);
@@ -405,10 +406,10 @@ TEST_F(Windows, TheEndMayComeWhileARequestWaits) {
 
 // VERBS-35, as far as regions go: what a Send with Invalidate would take, and no more.
 TEST_F(Windows, LocalInvalidationOfARegion) {
-    const std::uint32_t open = rig.region(data, kAllRights, kBase);
+    const std::uint32_t open = rig.region(data, kAllRights, kBound);
     ASSERT_EQ(invalidate(open), WcStatus::kSuccess);
-    EXPECT_EQ(look(open, kBase, 1), MemoryError::kInvalidStag);
-    EXPECT_EQ(look(open, kBase, 1, access::kLocalWrite), MemoryError::kNone);
+    EXPECT_EQ(look(open, kBound, 1), MemoryError::kInvalidStag);
+    EXPECT_EQ(look(open, kBound, 1, access::kLocalWrite), MemoryError::kNone);
     EXPECT_EQ(invalidate(open), WcStatus::kSuccess);
     EXPECT_EQ(invalidate(region), WcStatus::kMwBindErr) << "no remote rights: nothing to take away";
 }

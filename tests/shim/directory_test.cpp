@@ -394,7 +394,7 @@ TEST(Directory, Nftw) {
 }
 
 int count_plain = 0;
-int plain(const char*, const struct stat* status, int type) {
+int count_entry(const char*, const struct stat* status, int type) {
     EXPECT_EQ(type, S_ISDIR(status->st_mode) ? FTW_D : FTW_F);
     return ++count_plain, 0;
 }
@@ -402,9 +402,9 @@ int plain(const char*, const struct stat* status, int type) {
 TEST(Directory, Ftw) {
     const std::string attributes = std::string(kDevice) + "/ports/1/gid_attrs";  // the interface leads to the real /sys
     count_plain = 0;
-    EXPECT_EQ(ftw(attributes.c_str(), plain, 8), 0);
+    EXPECT_EQ(ftw(attributes.c_str(), count_entry, 8), 0);
     EXPECT_EQ(count_plain, static_cast<int>(below(attributes).size()));
-    EXPECT_EQ(ftw64(attributes.c_str(), reinterpret_cast<__ftw64_func_t>(plain), 8), 0);
+    EXPECT_EQ(ftw64(attributes.c_str(), reinterpret_cast<__ftw64_func_t>(count_entry), 8), 0);
     EXPECT_EQ(count_plain, 2 * static_cast<int>(below(attributes).size()));
 }
 
