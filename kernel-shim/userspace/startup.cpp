@@ -138,6 +138,9 @@ void Startup::expire(Locked& locked) {
             log(LogLevel::kInfo, "qp {:#x} peer {}: no first FPDU in time", pending.qpn, pending.peer);
             if (qp != locked->qps.end()) order_error(locked, *qp->second);
             remove(key, true);
+        } else if (pending.stage == Stage::kInTurn) {
+            on_request(locked, pending);
+            drive(locked, key);  // a refusal is to be said
         } else if (pending.stage == Stage::kPausing) {
             const auto waiter = pending.waiter.lock();
             remove(key, false);
@@ -166,9 +169,13 @@ Startup::Pending& Startup::add_pending(Locked&, int fd) {
 }
 
 void Startup::set_deadline(Pending& pending, std::uint32_t ms) {
+    set_deadline(pending, ms == 0 ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(ms));
+}
+
+void Startup::set_deadline(Pending& pending, Clock::time_point at) {
     deadlines_.erase({pending.deadline, pending.key});
-    pending.deadline = ms == 0 ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(ms);
-    if (ms == 0) return;
+    pending.deadline = at;
+    if (at == Clock::time_point::max()) return;
     deadlines_.insert({pending.deadline, pending.key});
     if (pending.deadline < planned_wake_) wake();
 }
@@ -195,7 +202,9 @@ void Startup::remove(std::uint64_t key, bool close_socket) {
     unwatch(pending);
     if (pending.fd >= 0 && close_socket && pending.stage != Stage::kWatching) sys::close(pending.fd);
     leave_half_open(pending);
+    const bool others_waited = std::erase(in_turn_, key) + std::erase(unready_, key) != 0;
     pending_.erase(it);
+    if (others_waited) take_turns();
 }
 
 void Startup::cancel(Locked&, std::uint64_t key) {

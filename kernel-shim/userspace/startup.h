@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "net.h"
 #include "populated_pool.h"
@@ -128,7 +129,16 @@ class Startup {
     using Clock = std::chrono::steady_clock;
     using Deadline = std::pair<Clock::time_point, std::uint64_t>;
 
-    enum class Stage : std::uint8_t { kConnecting, kFrames, kDeciding, kAwaitReady, kControl, kPausing, kWatching };
+    enum class Stage : std::uint8_t {
+        kConnecting,
+        kFrames,
+        kInTurn,  // its Request is whole, and told of behind ESTABLISHED of a connection before it
+        kDeciding,
+        kAwaitReady,
+        kControl,
+        kPausing,
+        kWatching
+    };
 
     struct Pending {
         std::uint64_t key = 0;
@@ -149,6 +159,9 @@ class Startup {
         swrnic_mpa_params terms{};               // an Initiator's, for a second try
         std::vector<std::uint8_t> private_data;  // the same
         bool retried = false;
+        std::uint32_t read = 0;             // octets of startup
+        int stream = -1;                    // of kAwaitReady: the engine's by now, only to be asked about
+        Clock::time_point in_turn_by = {};  // when kInTurn has lasted long enough
         swrnic_mpa mpa{};
     };
 
@@ -177,7 +190,8 @@ class Startup {
     Pending& add_pending(Locked& locked, int fd);
     void leave_pacing(int fd);
     int begin_to_connect(Pending& pending);
-    void set_deadline(Pending& pending, std::uint32_t ms);
+    void set_deadline(Pending& pending, std::uint32_t ms);  // 0: none
+    void set_deadline(Pending& pending, Clock::time_point at);
     void watch(Pending& pending, std::uint32_t interest);
     void unwatch(Pending& pending);
     void remove(std::uint64_t key, bool close_socket);
@@ -199,6 +213,10 @@ class Startup {
     bool step(Locked& locked, Pending& pending, swrnic_mpa_event& event);
     void on_event(Locked& locked, Pending& pending, swrnic_mpa_event event);
     void on_request(Locked& locked, Pending& pending);
+    static bool share_peer_and_port(const Pending& a, const Pending& b);
+    bool is_in_turn(Pending& pending);
+    bool comes_behind(const Pending& pending) const;
+    void take_turns();
     void on_full_operation(Locked& locked, Pending& pending, bool terminate);
     void on_agreed(Locked& locked, Pending& pending);
     void on_control(Locked& locked, Pending& pending);
@@ -213,6 +231,8 @@ class Startup {
     std::pmr::unordered_map<std::uint64_t, Pending> pending_{&pool_};
     std::map<std::uint64_t, Listener> listeners_;
     std::pmr::set<Deadline> deadlines_{&pool_};
+    std::vector<std::uint64_t> unready_;  // Responders of kAwaitReady whose peers say when they are ready
+    std::vector<std::uint64_t> in_turn_;  // of kInTurn
     Clock::time_point planned_wake_ = Clock::time_point::max();
     std::optional<std::string> pacing_;  // what the system gives to new sockets, once known; empty: nothing that paces
 };

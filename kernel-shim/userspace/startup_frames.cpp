@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The sockets of startup: accept, connect, frames in and out, and what becomes of each.
+#include <linux/tcp.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -15,9 +17,17 @@ namespace {
 
 constexpr int kAcceptsPerTurn = 64;  // so that a flood on one port does not starve the others
 constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr auto kTurn = std::chrono::milliseconds(250);
 
 PrivateData private_data_of(const swrnic_mpa& mpa) {
     return {swrnic_mpa_peer_private(&mpa), swrnic_mpa_peer(&mpa)->private_len};
+}
+
+// Since the connection was made, read or not.
+std::uint64_t octets_received(int fd) {
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    return sys::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
 }  // namespace
@@ -112,6 +122,7 @@ void Startup::on_socket(Locked& locked, Pending& pending, std::uint32_t events) 
         case Stage::kControl:
             on_control(locked, pending);
             return;
+        case Stage::kInTurn:
         case Stage::kDeciding:
         case Stage::kAwaitReady:
         case Stage::kPausing:
@@ -199,6 +210,7 @@ bool Startup::step(Locked&, Pending& pending, swrnic_mpa_event& event) {
     if (want == 0) return false;
     const long got = sys::recv(pending.fd, swrnic_mpa_in(mpa), want, MSG_DONTWAIT);
     if (got > 0) {
+        pending.read += static_cast<std::uint32_t>(got);
         event = swrnic_mpa_received(mpa, static_cast<std::uint32_t>(got));
         return true;
     }
@@ -231,10 +243,52 @@ void Startup::on_event(Locked& locked, Pending& pending, swrnic_mpa_event event)
     }
 }
 
+bool Startup::share_peer_and_port(const Pending& a, const Pending& b) {
+    return a.local.port() == b.local.port() && a.peer.same_host_part(b.peer);
+}
+
+// A peer that connects again does so when the connection before is established, and on an adapter that is told first:
+// the two come one behind the other. Here the Request has a socket of its own, and may be read before the engine has
+// come to the RTR. Whether the RTR is there TCP knows, so nobody waits for a peer that keeps silent.
+bool Startup::comes_behind(const Pending& pending) const {
+    return std::any_of(unready_.begin(), unready_.end(), [&](std::uint64_t key) {
+        const Pending& before = pending_.at(key);
+        return share_peer_and_port(before, pending) && octets_received(before.stream) > before.read;
+    });
+}
+
+// What waits is not overtaken by what its peer has sent behind it.
+bool Startup::is_in_turn(Pending& pending) {
+    const auto own = std::find(in_turn_.begin(), in_turn_.end(), pending.key);
+    const bool behind_another = std::any_of(
+        in_turn_.begin(), own, [&](std::uint64_t key) { return share_peer_and_port(pending_.at(key), pending); });
+    const auto now = Clock::now();
+    if (pending.in_turn_by == Clock::time_point()) pending.in_turn_by = now + kTurn;
+    if (!behind_another && (now >= pending.in_turn_by || !comes_behind(pending))) {
+        if (own == in_turn_.end()) return true;
+        in_turn_.erase(own);
+        take_turns();
+        return true;
+    }
+    pending.stage = Stage::kInTurn;
+    unwatch(pending);
+    if (own == in_turn_.end()) in_turn_.push_back(pending.key);
+    set_deadline(pending, behind_another ? Clock::time_point::max() : pending.in_turn_by);
+    return false;
+}
+
+// What the first that wait have waited for is over: the thread looks at all of them anew.
+void Startup::take_turns() {
+    const auto now = Clock::now();
+    for (const std::uint64_t key : in_turn_)
+        set_deadline(pending_.at(key), now);
+}
+
 void Startup::on_request(Locked& locked, Pending& pending) {
     const auto it = listeners_.find(pending.listener);
     const auto listener = it != listeners_.end() ? it->second.owner.lock() : nullptr;
     std::shared_ptr<StartupOwner> owner;
+    if (listener != nullptr && listener->has_own_port_space() && !is_in_turn(pending)) return;
     if (listener != nullptr) {
         owner = listener->request(locked, {pending.key, pending.local, pending.peer, *swrnic_mpa_peer(&pending.mpa),
                                            private_data_of(pending.mpa)});
@@ -296,8 +350,9 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     connected.rnr_retry = pending.rnr_retry;
     // The socket changes hands; the entry stays to see that QP_READY comes, within the time that startup has.
     unwatch(pending);
-    pending.fd = -1;
+    pending.stream = std::exchange(pending.fd, -1);
     pending.stage = Stage::kAwaitReady;
+    if (!pending.initiator && (connected.flags & SWRNIC_CONN_P2P) != 0) unready_.push_back(pending.key);
     qp->second->ird = swrnic_shown_depth(connected.ird);
     qp->second->ord = swrnic_shown_depth(connected.ord);
     file->hand_over(locked, *qp->second, connected);

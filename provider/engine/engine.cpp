@@ -123,16 +123,19 @@ void Engine::Impl::connect(std::uint32_t qpn, const Connection& connection) {
         TxGuard tx(qp->tx_lock());
         taken = qp->start(rx, tx, connection, transport);
         if (taken) watch(*qp, connection.fd);  // the stream cannot end before
+        // The program may connect again as soon as it hears of this connection, and its peer is to have the RTR before
+        // that Request. What answers the RTR is of an established connection, so it is not received before.
+        if (taken && connection.initiator && connection.p2p) qp->transmit(tx, pass);
+        tx.unlock();
+        // A Responder with RTR is ready when the first FPDU is in (MPA-53).
+        const bool fenced = !connection.initiator && connection.p2p;
+        if (taken && !fenced && connection.terminate == 0) host.qp_ready(qpn);
     }
     if (!taken) {
         host.qp_closed(qpn, CloseReason::kError);
         return;
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);  // see doorbell_without_stream()
-    // A Responder with RTR is ready when the first FPDU is in (MPA-53).
-    const bool fenced = !connection.initiator && connection.p2p;
-    if (!fenced && connection.terminate == 0) pass.outbox().ready.push_back(qpn);
-    deliver(pass);
     // What the peer has sent by now, epoll tells of; but whoever heard of it found the locks taken, and left it to us.
     if (qp->rx_due) drive_rx(*qp, pass);
     if (may_transmit(*qp)) drive_tx(*qp, pass, Tx::Tail::kSend);

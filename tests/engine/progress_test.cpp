@@ -318,6 +318,25 @@ TEST(StreamBeginTest, WhatWasThereBeforeIsReceivedWhoeverHearsOfIt) {
     }
 }
 
+// A program may connect again as soon as it hears of the connection, and the peer takes the two in their order.
+TEST(StreamBeginTest, TheRtrLeavesBeforeTheProgramHearsOfTheConnection) {
+    Side side(100);
+    const auto [active, passive] = connected_sockets();
+    ssize_t sent = -1;
+    side.host.on_ready = [&, peer = passive] {
+        char octet;
+        sent = ::recv(peer, &octet, 1, MSG_PEEK | MSG_DONTWAIT);
+    };
+    Connection connection{};
+    connection.fd = active;
+    connection.initiator = connection.p2p = true;
+    connection.rtr = rtr::kWrite;
+    connection.ird = connection.ord = kReads;
+    side.engine->connect(side.qpn, connection);
+    EXPECT_EQ(sent, 1);
+    ::close(passive);
+}
+
 // The end of the stream flushes what it sees in the queue, and posting what it finds too late for that.
 TEST(StreamEndTest, WhatIsPostedMeanwhileIsCompleted) {
     for (int round = 0; round < 200; ++round) {

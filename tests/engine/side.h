@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -25,7 +26,9 @@ inline constexpr std::uint16_t kReads = 8;  // at a time
 struct QuietHost final : Host {
     void comp_posted(std::uint32_t) override {}
     void async_event(AsyncEvent, std::uint32_t) override { ++events; }
-    void qp_ready(std::uint32_t) override {}
+    void qp_ready(std::uint32_t) override {
+        if (on_ready) on_ready();
+    }
     void qp_closed(std::uint32_t, CloseReason) override {}
     void terminated(std::uint32_t, std::string_view, bool sent) override {
         ++(sent ? terminates_sent : terminates_received);
@@ -35,6 +38,7 @@ struct QuietHost final : Host {
         ++reports;
         return false;
     }
+    std::function<void()> on_ready;
     std::atomic<int> events{0}, terminates_sent{0}, terminates_received{0}, reports{0};
 };
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -41,6 +42,90 @@ TEST(Connect, RequestsAreToldInTheOrderOfTheirArrival) {
         }
     }
     ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+class NextRequest : public testing::Test {
+  protected:
+    // A connection that has been accepted, and of which the peer says that it is ready, or keeps silent.
+    void accept_one(bool peer_is_ready) {
+        ASSERT_TRUE(pair_->ready() && pair_->request_and_accept() && pair_->take_streams());
+        if (!peer_is_ready) return;
+        const std::string rtr(20, '\0');
+        ASSERT_EQ(send(pair_->active.stream.get(), rtr.data(), rtr.size(), 0), static_cast<ssize_t>(rtr.size()));
+    }
+    static void ask(const Fd& client, const std::string& private_data) {
+        const std::string request = mpa_request(0, 1, static_cast<std::uint16_t>(private_data.size()), private_data);
+        ASSERT_EQ(send(client.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+    }
+    Fd connect_again(const std::string& private_data = "again") {
+        Fd next = raw_client(pair_->port);
+        ask(next, private_data);
+        return next;
+    }
+    void expect_request(int timeout_ms, std::string_view private_data = "again") {
+        const auto event = pair_->passive.cm.event(timeout_ms);
+        ASSERT_TRUE(event);
+        EXPECT_EQ(event->event, kConnectRequest);
+        ASSERT_EQ(private_text(*event), private_data);
+    }
+    std::optional<JoinedPair> pair_{std::in_place};
+};
+
+// A server that waits for ESTABLISHED behind each accept does not look for another request meanwhile.
+TEST_F(NextRequest, IsToldBehindTheConnectionBefore) {
+    ASSERT_NO_FATAL_FAILURE(accept_one(true));
+    const Fd next = connect_again();
+    EXPECT_FALSE(pair_->passive.cm.event(50)) << "the engine has not come to the RTR yet";
+    ASSERT_EQ(pair_->passive.context.report(SWRNIC_UP_QP_READY, pair_->passive.qp.qpn), 0);
+    const auto event = pair_->passive.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kEstablished);
+    expect_request(200);
+}
+
+// Another may come just when what the first waits for is over, and the thread finds both at once.
+TEST_F(NextRequest, IsNotOvertaken) {
+    for (int round = 0; round < 20; ++round) {
+        ASSERT_NO_FATAL_FAILURE(accept_one(true));
+        const Fd first = connect_again("first"), second = raw_client(pair_->port);
+        EXPECT_FALSE(pair_->passive.cm.event(20));
+        ASSERT_EQ(pair_->passive.context.report(SWRNIC_UP_QP_READY, pair_->passive.qp.qpn), 0);
+        ask(second, "second");
+        const auto event = pair_->passive.cm.event();
+        ASSERT_TRUE(event);
+        EXPECT_EQ(event->event, kEstablished);
+        ASSERT_NO_FATAL_FAILURE(expect_request(200, "first")) << round;
+        ASSERT_NO_FATAL_FAILURE(expect_request(200, "second")) << round;
+        pair_.emplace();
+    }
+}
+
+TEST_F(NextRequest, WaitsForNoPeerThatKeepsSilent) {
+    ASSERT_NO_FATAL_FAILURE(accept_one(false));
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 8; ++i) {
+        const Fd next = connect_again();
+        expect_request(2000);
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(8 * 250));
+}
+
+TEST_F(NextRequest, WaitsNoLongerThanItsTurn) {
+    ASSERT_NO_FATAL_FAILURE(accept_one(true));
+    const Fd next = connect_again();
+    expect_request(2000);
+}
+
+TEST_F(NextRequest, GoesWithItsListener) {
+    ASSERT_NO_FATAL_FAILURE(accept_one(true));
+    const Fd next = connect_again();
+    EXPECT_FALSE(pair_->passive.cm.event(50));
+    ASSERT_EQ(pair_->passive.cm.destroy_id(pair_->listener), 0);
+    ASSERT_EQ(pair_->passive.context.report(SWRNIC_UP_QP_READY, pair_->passive.qp.qpn), 0);
+    const auto event = pair_->passive.cm.event();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, kEstablished);
+    EXPECT_FALSE(pair_->passive.cm.event(300));
 }
 
 TEST(Connect, BothSidesAndTheirParameters) {
