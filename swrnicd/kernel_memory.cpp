@@ -112,7 +112,8 @@ engine::ForeignMemory::Arrival KernelMemory::receive(std::uint32_t qpn, const Be
             .octets = receive.octets,
             .last = receive.last,
             .ended = receive.ended,
-            .whole = receive.whole != 0};
+            .whole = receive.whole != 0,
+            .remains = receive.remains != 0};
 }
 
 engine::ForeignMemory::Departure KernelMemory::transmit(std::uint32_t qpn, std::span<const Outgoing> fpdus,

@@ -33,10 +33,10 @@ enum swrnic_queue {
 
 /*
  * The versions of these calls that this end speaks. Version 1 was told by nobody: its SERVE has another number, so that between it
- * and a later one there is ENOTTY on either side.
+ * and a later one there is ENOTTY on either side. In version 2 RECEIVE left nothing in the stream.
  */
-#define SWRNIC_SERVE_OLDEST 2
-#define SWRNIC_SERVE_NEWEST 2
+#define SWRNIC_SERVE_OLDEST 3
+#define SWRNIC_SERVE_NEWEST 3
 
 struct swrnic_serve {
 	__u32 version;	/* in: the newest that the daemon speaks; out: what both speak from now on */
@@ -189,26 +189,29 @@ struct swrnic_copy {
  * daemon, which finds out for itself why: not all of the FPDU has come, its CRC is wrong, its name is not good, it belongs to
  * another message.
  *
- * No wait for the network. EAGAIN: there is nothing now. ENOTCONN: the QP has no stream. What else recv() may say of the socket. An
- * EFAULT may lose octets.
+ * Behind what was placed only the beginning of the first longer FPDU is handed over, unless the end of what has come cuts it, and
+ * the stream keeps the rest: so the daemon can say by another RECEIVE where its payload goes.
+ *
+ * No wait for the network. EAGAIN: there is nothing now. ENOTCONN: the QP has no stream. What else recv() may say of the socket.
+ * After EFAULT, and EPROTO (somebody else has read from the stream meanwhile), the stream is of no use any more.
  */
 struct swrnic_receive {
 	__u32 qpn;
-	__u32 flags;		 /* SWRNIC_RECEIVE_* */
-	struct swrnic_name name; /* the payload of the FPDU; whole: 0 */
-	__u64 fpdu;		 /* the daemon's memory: what has come of the FPDU before */
-	__u64 rest;		 /* the daemon's memory: for what is not placed */
-	__u32 have;		 /* octets of fpdu: the header at least, not the whole */
-	__u32 header;		 /* SWRNIC_HEADER_* */
-	__u32 room;		 /* octets of rest; no more than that are taken from the stream */
-	__u32 taken;		 /* out: octets taken from the stream; 0: it has ended */
-	__u32 left;		 /* out: of them, in rest */
-	__u32 placed;		 /* out: FPDUs; not 0: the first, with what was in fpdu, is among them */
-	__u32 octets;		 /* out: of their payload */
-	__u32 last;		 /* out: of the payload of the last of them */
-	__u32 ended;		 /* out: of them, those with L */
-	__u32 whole;		 /* out: the last of them is one of those */
-	__u32 reserved;
+	__u32 flags;		     /* SWRNIC_RECEIVE_* */
+	struct swrnic_name name;     /* the payload of the FPDU; whole: 0 */
+	__u64 fpdu;		     /* the daemon's memory: what has come of the FPDU before */
+	__u64 rest;		     /* the daemon's memory: for what is not placed */
+	__u32 have;		     /* octets of fpdu: the header at least, not the whole */
+	__u32 header;		     /* SWRNIC_HEADER_* */
+	__u32 room;		     /* octets of rest; no more than that are looked at of the stream */
+	__u32 taken;		     /* out: octets taken from the stream; 0: it has ended */
+	__u32 left;		     /* out: of them, in rest */
+	__u32 placed;		     /* out: FPDUs; not 0: the first, with what was in fpdu, is among them */
+	__u32 octets;		     /* out: of their payload */
+	__u32 last;		     /* out: of the payload of the last of them */
+	__u32 ended;		     /* out: of them, those with L */
+	__u32 whole;		     /* out: the last of them is one of those */
+	__u32 remains;		     /* out: not 0: octets were looked at and left in the stream */
 	struct swrnic_ending ending; /* if the last of them has L */
 };
 

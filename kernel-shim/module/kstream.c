@@ -36,9 +36,9 @@ static struct file *stream_of(struct swr_file *file, u32 qpn, struct swrnic_conn
 	return stream;
 }
 
-static int read_stream(struct file *stream, void *to, u32 length)
+static int read_stream(struct file *stream, void *to, u32 length, int flags)
 {
-	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | flags };
 	struct kvec vec = { .iov_base = to, .iov_len = length };
 
 	return kernel_recvmsg(sock_from_file(stream), &msg, &vec, 1, length, msg.msg_flags);
@@ -177,14 +177,61 @@ static u32 receive_fpdus(struct swr_file *file, struct swrnic_receive *receive, 
 	return done;
 }
 
+/* FPDUs that are no longer are not worth a RECEIVE, nor messages of one FPDU that is no longer than that. */
+#define SHORT_FPDU 540
+#define SHORT_MESSAGE 4096
+#define BEGINNING 64 /* of a longer one: all headers that a payload may follow */
+
+static bool is_short(const u8 *fpdu, u32 size)
+{
+	return size <= SHORT_FPDU || (is_last(fpdu) && size <= SHORT_MESSAGE);
+}
+
+/*
+ * What is handed over of octets behind an FPDU that was placed: all up to a longer one. Of that the beginning, since the daemon can
+ * say by RECEIVE where its payload goes, which it could not if it had the octets itself; unless the end of what has come cuts it.
+ */
+static u32 handed_over(const u8 *octets, u32 length, bool more_has_come)
+{
+	u32 done = 0, size;
+	bool whole;
+
+	while (length - done > LENGTH_LEN) {
+		size = fpdu_len(ulpdu_len(octets + done));
+		whole = size <= length - done;
+		if ((whole || more_has_come) && !is_short(octets + done, size))
+			return min(done + BEGINNING, length);
+		if (!whole)
+			break;
+		done += size;
+	}
+	return length;
+}
+
+/* So many octets of the buffer are placed; so many have come behind what the daemon has. */
+static int take_off(struct file *stream, struct swrnic_receive *receive, u8 *buffer, u32 done, u32 come)
+{
+	u32 begin = max(done, receive->have), length = receive->have + come - begin;
+
+	receive->left = done ? handed_over(buffer + begin, length, come == receive->room) : length;
+	receive->taken = begin - receive->have + receive->left;
+	receive->remains = receive->taken < come;
+	if (copy_to_user(u64_to_user_ptr(receive->rest), buffer + begin, receive->left))
+		return -EFAULT;
+	/* MSG_TRUNC: TCP does not copy them once more. Fewer of them are there only if the daemon reads by itself meanwhile. */
+	return read_stream(stream, buffer, receive->taken, MSG_TRUNC) == receive->taken ? 0 : -EPROTO;
+}
+
 int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffer)
 {
-	u32 have = receive->have, done;
+	u32 have = receive->have, done = 0;
 	struct swrnic_connected connected;
 	struct file *stream;
-	int taken;
+	int come, error = 0;
 
+	receive->taken = 0;
 	receive->left = 0;
+	receive->remains = 0;
 	receive->placed = 0;
 	receive->octets = 0;
 	receive->last = 0;
@@ -198,17 +245,14 @@ int swr_receive(struct swr_file *file, struct swrnic_receive *receive, u8 *buffe
 	stream = stream_of(file, receive->qpn, &connected);
 	if (!stream)
 		return -ENOTCONN;
-	taken = read_stream(stream, buffer + have, receive->room);
+	come = read_stream(stream, buffer + have, receive->room, MSG_PEEK);
+	if (come > 0) {
+		if (!(connected.flags & SWRNIC_CONN_MARKERS_RX))
+			done = receive_fpdus(file, receive, connected.flags & SWRNIC_CONN_CRC, buffer, have + come);
+		error = take_off(stream, receive, buffer, done, come);
+	}
 	fput(stream);
-	if (taken < 0)
-		return taken;
-	receive->taken = taken;
-	done = 0;
-	if (!(connected.flags & SWRNIC_CONN_MARKERS_RX))
-		done = receive_fpdus(file, receive, connected.flags & SWRNIC_CONN_CRC, buffer, have + taken);
-	done = max(done, have);
-	receive->left = have + taken - done;
-	return copy_to_user(u64_to_user_ptr(receive->rest), buffer + done, receive->left) ? -EFAULT : 0;
+	return come < 0 ? come : error;
 }
 
 /* ---- sending ----------------------------------------------------------------------------------------------------------- */

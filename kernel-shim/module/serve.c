@@ -474,9 +474,9 @@ static bool receive_valid(const struct swrnic_receive *receive)
 {
 	if (receive->header != SWRNIC_HEADER_TAGGED && receive->header != SWRNIC_HEADER_UNTAGGED)
 		return false;
-	return !(receive->flags & ~SWRNIC_RECEIVE_MORE) && !receive->reserved && name_valid(&receive->name) &&
-	       !receive->name.whole && swr_ending_valid(&receive->ending) && receive->have >= receive->header &&
-	       receive->have <= SWRNIC_MOVED_OCTETS && receive->room && receive->room <= SWRNIC_MOVED_OCTETS - receive->have;
+	return !(receive->flags & ~SWRNIC_RECEIVE_MORE) && name_valid(&receive->name) && !receive->name.whole &&
+	       swr_ending_valid(&receive->ending) && receive->have >= receive->header && receive->have <= SWRNIC_MOVED_OCTETS &&
+	       receive->room && receive->room <= SWRNIC_MOVED_OCTETS - receive->have;
 }
 
 static int receive(struct swr_file *file, void __user *argument)

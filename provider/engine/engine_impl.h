@@ -196,7 +196,7 @@ class Engine::Impl {
     ThreadGate gate_;
     Placement placement_;
 
-    // Clock ticks. The thread comes back at report_at_ while reports have news.
+    // Clock ticks. The thread comes back behind report_at_ while reports have news.
     std::int64_t report_at_ = 0;
     bool report_due_ = false;
     std::size_t next_bucket_ = 0;  // of qps_, to ask the kernel about

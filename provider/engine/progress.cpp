@@ -509,7 +509,7 @@ std::int64_t Engine::Impl::next_deadline() {
     const std::lock_guard hold(linger_lock_);
     for (const auto& [id, lingering] : lingering_)
         next = std::min(next, lingering.until);
-    if (report_due_) next = std::min(next, report_at_);
+    if (report_due_) next = std::min(next, report_at_ + Clock::duration(kReportLate).count());
     return next;
 }
 

@@ -66,8 +66,14 @@ class FakeMemory final : public ForeignMemory {
         placed += run.placed;
         if (run.whole) end(fpdu.name, fpdu.ending);
         const std::size_t from = std::max(run.length, fpdu.octets.size());
-        std::copy(all.begin() + static_cast<std::ptrdiff_t>(from), all.end(), rest.begin());
-        return {IoStatus::kOk, got.count, all.size() - from, run.placed, run.octets, run.last, run.ended, run.whole};
+        const auto behind = std::span(all).subspan(from);
+        const std::size_t staged = run.placed != 0 ? handed_over(behind, got.count == rest.size()) : behind.size();
+        std::copy_n(behind.begin(), staged, rest.begin());
+        const auto kept = behind.subspan(staged);
+        script->taken -= kept.size();
+        looked += got.count;
+        return {IoStatus::kOk, got.count - kept.size(), staged, run.placed, run.octets, run.last, run.ended, run.whole,
+                !kept.empty()};
     }
     Departure transmit(std::uint32_t, std::span<const Outgoing> fpdus, std::span<std::byte> rest) override {
         EXPECT_LE(fpdus.size(), kMostOutgoing);
@@ -128,6 +134,7 @@ class FakeMemory final : public ForeignMemory {
     bool crc = false;
     int receives = 0, transmits = 0;  // calls past the transport
     std::uint32_t placed = 0;         // FPDUs
+    std::size_t looked = 0;           // octets of the stream, those that it keeps counted each time
 
   private:
     static constexpr MemoryError gone_ = MemoryError::kInvalidStag;
@@ -543,6 +550,54 @@ TEST_P(BypassTest, WritesThatContinueEachOtherArePlacedAsOne) {
     EXPECT_EQ(count(Count::kRxBytes), kWrites * kEach);
     EXPECT_GE(memory.placed + 2u, count(Count::kRxFpdus));
     EXPECT_LT(memory.receives, 5);
+}
+
+// What follows for another region stays in the stream until it is known where it goes.
+TEST_P(BypassTest, WritesToSeveralRegionsArePlacedByTheirOwner) {
+    constexpr std::size_t kRegions = 4, kEach = 70'000;
+    for (std::uint32_t i = 0; i < kRegions; ++i) {
+        memory.add(Kind::kTagged, 0x1200 + i, kEach);
+        peer_posts(WrOpcode::kWrite, FakeMemory::kTo, 0x1200 + i, i * kEach, kEach);
+    }
+    plain.transmit();
+    carry(plain, kernel);
+    kernel.receive();
+    for (std::uint32_t i = 0; i < kRegions; ++i)
+        EXPECT_TRUE(std::equal(bulk.begin() + i * kEach, bulk.begin() + (i + 1) * kEach,
+                               memory.at(Kind::kTagged, 0x1200 + i).begin()));
+    EXPECT_EQ(count(Count::kRxBytes), kRegions * kEach);
+    EXPECT_GE(memory.placed + 2u, count(Count::kRxFpdus));
+    EXPECT_LT(memory.receives, 10);
+}
+
+TEST_P(BypassTest, ResponsesToSeveralReadsArePlacedByTheirOwner) {
+    constexpr std::uint64_t kReads = 3;
+    for (std::uint64_t id = 0; id < kReads; ++id) {
+        memory.add(Kind::kSend, id, kBulk);
+        kernel_asks(id, WrOpcode::kRead);
+    }
+    exchange();
+    for (std::uint64_t id = 0; id < kReads; ++id)
+        EXPECT_EQ(memory.at(Kind::kSend, id), bulk);
+    EXPECT_GE(memory.placed + 2u, count(Count::kRxFpdus));
+    EXPECT_LT(memory.receives, 20);
+    EXPECT_EQ(kernel.poll(kernel.send_cq).size(), kReads);
+}
+
+// However many messages of middling length stand in the stream, each octet is looked at a few times.
+TEST_P(BypassTest, WhatStaysInTheStreamIsNotLookedAtOftenInVain) {
+    constexpr std::size_t kWrites = 50, kEach = 4000;
+    Bytes& target = memory.add(Kind::kTagged, 0x1234, kBulk);
+    for (std::size_t i = 0; i < kWrites; ++i) {
+        const std::size_t at = (kWrites - 1 - i) * kEach;
+        peer_posts(WrOpcode::kWrite, FakeMemory::kTo + at, 0x1234, at, kEach);
+    }
+    plain.transmit();
+    carry(plain, kernel);
+    kernel.receive();
+    EXPECT_TRUE(std::equal(target.begin(), target.begin() + kWrites * kEach, bulk.begin()));
+    EXPECT_LE(memory.receives, int{kWrites} + 1);
+    EXPECT_LT(memory.looked, kWrites * kEach * 6);
 }
 
 // Nor are others taken for one, though the STag is the same.

@@ -58,4 +58,20 @@ FpduRun place_fpdus(std::span<const std::byte> octets, std::size_t header, bool 
     }
 }
 
+// What is handed over of FPDUs that follow one that was placed. more: the end of the stream is not what cuts the last.
+inline std::size_t handed_over(std::span<const std::byte> octets, bool more) {
+    constexpr std::size_t kShort = 540, kShortMessage = 4096, kBeginning = 64;
+    std::size_t done = 0;
+    while (octets.size() - done > wire::kFpduHeaderLen) {
+        const std::size_t size = wire::fpdu_size(wire::load_be16(octets.data() + done));
+        const bool whole = size <= octets.size() - done;
+        const bool last = (octets[done + wire::kFpduHeaderLen] & std::byte{0x40}) != std::byte{0};
+        if ((whole || more) && size > (last ? kShortMessage : kShort))
+            return std::min(done + kBeginning, octets.size());
+        if (!whole) break;
+        done += size;
+    }
+    return octets.size();
+}
+
 }  // namespace swrnic::engine::test

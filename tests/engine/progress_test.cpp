@@ -208,6 +208,18 @@ TEST_F(ProgressTest, APostBehindASilenceIsReported) {
     EXPECT_TRUE(soon([&] { return a_.host.reports > before; }));
 }
 
+// It comes to tell of what there is twice as long behind the last time, so as not to be woken where something moves.
+TEST_F(ProgressTest, AReportLetsAThreadSleep) {
+    std::this_thread::sleep_for(600ms);
+    a_.host.has_news = true;
+    const int first = a_.host.reports;
+    write_octets(a_, b_, 1, std::byte(1));
+    ASSERT_TRUE(soon([&] { return a_.host.reports > first; }));
+    const int before = a_.host.reports;
+    ASSERT_TRUE(soon([&] { return a_.host.reports > before; }));
+    EXPECT_GE(a_.host.since_report.load(), 450ms);
+}
+
 // Nor must the end of a burst, though its poster has polled for long before.
 TEST_F(ProgressTest, ABurstNeedsNoPoll) {
     for (int round = 1; round <= 10; ++round) {

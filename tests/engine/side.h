@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/engine_impl.h"
@@ -35,11 +36,18 @@ struct QuietHost final : Host {
     }
     bool control_readable() override { return false; }
     bool report() override {
+        const auto now = std::chrono::steady_clock::now();
+        since_report = now - std::exchange(last_report_, now);
         ++reports;
-        return false;
+        return has_news;
     }
     std::function<void()> on_ready;
     std::atomic<int> events{0}, terminates_sent{0}, terminates_received{0}, reports{0};
+    std::atomic<bool> has_news{false};
+    std::atomic<std::chrono::nanoseconds> since_report{};  // of the last two, the time between
+
+  private:
+    std::chrono::steady_clock::time_point last_report_;
 };
 
 inline QpInit qp_init(std::uint32_t number, Cq* cq) {

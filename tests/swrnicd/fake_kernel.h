@@ -124,7 +124,7 @@ class FakeKernel {
     }
     // Calls past the daemon's own socket, and FPDUs that one of them placed.
     struct Moves {
-        unsigned received = 0, placed = 0, transmitted = 0, copied_in = 0;
+        unsigned received = 0, placed = 0, transmitted = 0, copied_in = 0, copied_out = 0;
         unsigned completed = 0, invalidated = 0, executed = 0;  // by calls for that alone
         unsigned fetched = 0;
     };
@@ -257,11 +257,10 @@ class FakeKernel {
         EXPECT_EQ(wire::kFpduHeaderLen + wire::load_be16(all.data()), receive.header + receive.name.length);
         all.resize(receive.have + receive.room);
         if (stream_ < 0) return ENOTCONN;
-        const ssize_t got = ::recv(stream_, all.data() + receive.have, receive.room, MSG_DONTWAIT);
+        const ssize_t got = ::recv(stream_, all.data() + receive.have, receive.room, MSG_DONTWAIT | MSG_PEEK);
         if (got < 0) return errno;
         ++moves_.received;
-        receive.taken = static_cast<std::uint32_t>(got);
-        all.resize(receive.have + receive.taken);
+        all.resize(receive.have + static_cast<std::size_t>(got));
         const bool more = (receive.flags & SWRNIC_RECEIVE_MORE) != 0;
         const auto place = [&](std::size_t at, std::span<const std::byte> payload, bool last) {
             swrnic_name name = receive.name;
@@ -282,8 +281,15 @@ class FakeKernel {
         receive.whole = run.whole ? 1 : 0;
         moves_.placed += run.placed;
         const std::size_t from = std::max<std::size_t>(run.length, receive.have);
-        receive.left = static_cast<std::uint32_t>(all.size() - from);
-        std::copy(all.begin() + static_cast<std::ptrdiff_t>(from), all.end(), pointer<std::byte>(receive.rest));
+        const auto behind = std::span(all).subspan(from);
+        receive.left = static_cast<std::uint32_t>(
+            run.placed != 0 ? engine::test::handed_over(behind, static_cast<std::size_t>(got) == receive.room)
+                            : behind.size());
+        std::copy_n(behind.begin(), receive.left, pointer<std::byte>(receive.rest));
+        receive.taken = static_cast<std::uint32_t>(from - receive.have) + receive.left;
+        receive.remains = receive.left < behind.size() ? 1 : 0;
+        Bytes taken(receive.taken);
+        EXPECT_EQ(::recv(stream_, taken.data(), taken.size(), MSG_DONTWAIT), static_cast<ssize_t>(taken.size()));
         if (run.whole) end(receive.name, run.octets, receive.ending);
         return 0;
     }
@@ -325,7 +331,7 @@ class FakeKernel {
         return 0;
     }
     int copy(swrnic_copy& copy) {
-        if (copy.direction == SWRNIC_COPY_IN) ++moves_.copied_in;
+        ++(copy.direction == SWRNIC_COPY_IN ? moves_.copied_in : moves_.copied_out);
         auto* memory = pointer<std::byte>(copy.memory);
         for (std::uint32_t i = 0; i < copy.count; ++i) {
             const std::span<std::byte> at = find(pointer<const swrnic_name>(copy.names)[i]);

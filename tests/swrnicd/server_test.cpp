@@ -227,6 +227,32 @@ TEST_P(PayloadTest, GoesPastTheDaemon) {
     }
 }
 
+// As svcrdma and xprtrdma do: one operation has several regions, and several Reads.
+TEST_P(PayloadTest, OfSeveralRegionsGoesPastTheDaemon) {
+    constexpr std::size_t kEach = 100'000;
+    constexpr unsigned kRegions = 8;
+    connect(a, b, GetParam());
+    for (unsigned i = 0; i < kRegions; ++i) {
+        b.add_stag(kStag + i, octets(kEach, i));
+        a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_READ, kStag + i, kTo), Bytes(kEach));
+    }
+    EXPECT_EQ(a.completed(kRegions).size(), kRegions);
+    for (unsigned i = 0; i < kRegions; ++i) {
+        EXPECT_EQ(a.memory(SWRNIC_NAME_SEND, i), octets(kEach, i));
+        a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_WRITE, kStag + i, kTo), octets(kEach, i + 1));
+    }
+    b.post(SWRNIC_QUEUE_RECV, of(SWRNIC_WQE_RECV), Bytes(8));
+    a.post(SWRNIC_QUEUE_SEND, of(SWRNIC_WQE_SEND), octets(8, 6));
+    EXPECT_EQ(b.completed(1).at(0).status, 0u);
+    for (unsigned i = 0; i < kRegions; ++i)
+        EXPECT_EQ(b.memory(SWRNIC_NAME_TAGGED, kStag + i), octets(kEach, i + 1));
+    for (FakeKernel* kernel : {&a, &b}) {
+        const FakeKernel::Moves moves = kernel->moves();
+        EXPECT_GT(moves.placed, moves.copied_out * 4);
+        EXPECT_LT(moves.received, moves.placed);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Streams, PayloadTest, testing::Bool(),
                          [](const auto& crc) { return crc.param ? "Crc" : "Plain"; });
 

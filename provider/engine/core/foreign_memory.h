@@ -52,8 +52,10 @@ class ForeignMemory {
     //
     // The FPDU that has begun to come, and with `more` those behind it, each of which continues the one before: the
     // same header but for length, L and offset. Behind L a Write may go on with the next one; a Response with L is one
-    // that ends its Read. Their payload goes to its place if all is well with them. From the first on that cannot be
-    // placed, whatever the reason, octets go to `rest`, which is not full when the stream is empty.
+    // that ends its Read. Their payload goes to its place if all is well with them. What cannot be placed goes to
+    // `rest`, which is not full when the stream is empty. Behind what was placed the stream keeps its octets from the
+    // first longer FPDU on, but for its first ones, unless the end of what has come cuts it: its payload can be placed
+    // by the next call.
     struct Begun {
         std::span<const std::byte> octets;  // the whole header at least, and not the whole FPDU
         std::size_t header;                 // octets before the payload, ULPDU_Length among them
@@ -71,6 +73,7 @@ class ForeignMemory {
         std::uint32_t last = 0;    // of the payload of the last of them
         std::uint32_t ended = 0;   // of them, those with L
         bool whole = false;        // the last of them is one of those
+        bool remains = false;      // the stream is not empty
     };
     virtual Arrival receive(std::uint32_t qpn, const Begun& fpdu, std::span<std::byte> rest) = 0;
 

@@ -31,10 +31,11 @@ bool RxForeign::can_go_unread() {
 RxStatus RxForeign::step_unread(Pass& pass) {
     if (stream_.transport->take_drained()) return RxStatus::kAgain;
     const std::size_t have = framed_.begun().size(), missing = framed_.missing();
-    const bool large = have + missing >= SegmentSizes::kLarge || sizes_.largest_follows();
-    const std::size_t room = large ? missing + RxInput::kAhead : ForeignMemory::kMostOctets - have;
-    const std::span<std::byte> rest = pass.rx_staging().first(room);
+    const bool alone = (have + missing) * 2 > ForeignMemory::kMostOctets || sizes_.largest_follows();
     const std::uint32_t payload = segment_.payload_left();
+    const std::size_t room = alone ? missing + RxInput::kAhead
+                                   : std::min(missing + reach(have + missing), ForeignMemory::kMostOctets - have);
+    const std::span<std::byte> rest = pass.rx_staging().first(room);
     std::optional<ForeignMemory::Ending> ending = segment_.ending();
     const ForeignMemory::Begun begun{framed_.begun(),        wire::kFpduHeaderLen + segment_.ulpdu_len() - payload,
                                      segment_.target_name(), payload,
@@ -42,7 +43,8 @@ RxStatus RxForeign::step_unread(Pass& pass) {
     const ForeignMemory::Arrival arrival = memory_.foreign()->receive(qpn_, begun, rest);
     counters_.add(Count::kRxCalls, 1);
     if (arrival.status != IoStatus::kOk) return RxInput::ended(arrival.status, true);
-    stream_.transport->bypassed(arrival.taken, room);
+    stream_.transport->bypassed(arrival.taken, arrival.remains ? arrival.taken : room);
+    note_reach(arrival);
     if (arrival.placed == 0) {
         refused_ = framed_.position();
     } else {
@@ -52,6 +54,22 @@ RxStatus RxForeign::step_unread(Pass& pass) {
         segment_.end(pass);
     }
     return framed_.take(rest.first(arrival.staged), pass);
+}
+
+// Behind an FPDU of so many octets: how far what continues it may go, and a header behind that.
+std::size_t RxForeign::reach(std::size_t fpdu) const {
+    if (segment_.place_of_next().target != RxSegment::Target::kReadSink) return reach_;
+    const std::uint64_t payload = segment_.payload_left();
+    const std::uint64_t left = segment_.read_length() - segment_.place_of_next().offset - payload;
+    const std::uint64_t fpdus = (left + payload - 1) / payload;
+    return std::min<std::uint64_t>(reach_, left + fpdus * (fpdu - payload) + RxInput::kAhead);
+}
+
+// Twice as far as the last run went, if that was not all that had come.
+void RxForeign::note_reach(const ForeignMemory::Arrival& arrival) {
+    run_ += arrival.octets;
+    if (arrival.remains) reach_ = std::clamp(run_ * 2, kShortestReach, ForeignMemory::kMostOctets);
+    if (arrival.whole) run_ = 0;
 }
 
 }  // namespace swrnic::engine

@@ -30,7 +30,11 @@ class RxForeign {
           stream_(stream),
           memory_(memory),
           counters_(counters) {}
-    void start() { refused_ = kNone; }
+    void start() {
+        refused_ = kNone;
+        reach_ = ForeignMemory::kMostOctets;
+        run_ = 0;
+    }
 
     // One read of the stream at most.
     RxStatus step(Pass& pass);
@@ -40,7 +44,12 @@ class RxForeign {
     static constexpr std::uint32_t kUnread = 512;
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
+    // Below, looking at octets that stay in the stream costs less than the call.
+    static constexpr std::size_t kShortestReach = 16 * 1024;
+
     bool can_go_unread();
+    std::size_t reach(std::size_t fpdu) const;
+    void note_reach(const ForeignMemory::Arrival& arrival);
     RxStatus step_unread(Pass& pass);
 
     const std::uint32_t qpn_;
@@ -51,6 +60,9 @@ class RxForeign {
     MemoryTable& memory_;
     Counters& counters_;
     std::uint64_t refused_ = kNone;  // the position of the FPDU that could not be placed unread
+    // How far a call looks: what it leaves in the stream it has looked at in vain.
+    std::size_t reach_ = ForeignMemory::kMostOctets;
+    std::size_t run_ = 0;  // octets that were placed since one has ended with a message
 };
 
 }  // namespace swrnic::engine

@@ -2,14 +2,16 @@
 # Wants --nfs.
 # What an NFS operation by direct I/O costs the daemons of both ends together: calls to the module by their names, other system calls, and
 # how often their threads are woken. Counted by the kernel's tracepoints, so that nothing runs otherwise than it does; what opening the
-# file costs is shared among the operations. Fails where more calls are made than NFS_LIMITS allows.
+# file costs is shared among the operations. Fails where more calls are made, or threads woken more often, than NFS_LIMITS allows.
 # shellcheck shell=bash
 . /functions
 . /nfs-functions
 
 : "${NFS_BLOCKS:=65536 1048576}" "${NFS_MTUS:=1500 65535}" "${NFS_OCTETS:=8388608}"
-# WHAT,MTU,BLOCK=CALLS: of an operation, to the module.
-: "${NFS_LIMITS:=write,1500,65536=12 read,1500,65536=12}"
+# WHAT,MTU,BLOCK=CALLS,WAKES: of an operation, to the module, and of threads. Of 64 KiB each post and each message may wake one: three and
+# four for a write, two and two for a read. An operation of 1 MiB is eight of 128 KiB for NFS.
+: "${NFS_LIMITS:=write,1500,65536=12,7.5 read,1500,65536=12,4.5 write,1500,1048576=130,40 read,1500,1048576=100,30
+    write,65535,65536=13,7.5 read,65535,65536=12,4.5 write,65535,1048576=130,40 read,65535,1048576=100,30}"
 
 tracing=/sys/kernel/tracing
 names=(SERVE QP_INFO FETCH COPY - EXECUTE INVALIDATE COMPLETE RECEIVE TRANSMIT) # by their numbers, from 0x80 on
@@ -56,7 +58,7 @@ operation() { # WHAT BLOCK COUNT
 # row WHAT MTU BLOCK: a line of the table; what is over its limit is told of.
 row() {
     local count=$((NFS_OCTETS / $3)) limit
-    limit=$(tr ' ' '\n' <<<"$NFS_LIMITS" | sed -n "s/^$1,$2,$3=//p")
+    limit=$(tr -s ' ' '\n' <<<"$NFS_LIMITS" | sed -n "s/^$1,$2,$3=//p")
     operation "$1" "$3" 4 # what is done once is done now
     triggers
     operation "$1" "$3" "$count"
@@ -66,7 +68,7 @@ row() {
     counted sched/sched_wakeup >/tmp/wakes
     triggers '!'
     awk -v what="$1" -v mtu="$2" -v block="$3" -v count="$count" -v limit="$limit" -v names="${names[*]}" '
-        BEGIN { split(names, name, " ") }
+        BEGIN { split(names, name, " "); split(limit, most, ",") }
         FILENAME == "/tmp/calls" {
             if (int($1 / 256) % 256 != 115 || $1 % 256 < 128) next
             calls += $2
@@ -87,7 +89,8 @@ row() {
             for (i in other) printf " %s %.1f", i, other[i] / count
             print ""
             if (!calls) print what, mtu, block ": nothing is counted" >"/tmp/over"
-            if (limit && calls / count > limit) print what, mtu, block ":", calls / count, "calls, more than", limit >"/tmp/over"
+            if (limit && calls / count > most[1]) print what, mtu, block ":", calls / count, "calls, more than", most[1] >"/tmp/over"
+            if (limit && wakes / count > most[2]) print what, mtu, block ":", wakes / count, "wake-ups, more than", most[2] >"/tmp/over"
         }' /tmp/calls /tmp/all /tmp/wakes
     [ ! -s /tmp/over ] || die "$(cat /tmp/over)"
 }

@@ -318,7 +318,7 @@ static void copy(struct dice *dice)
 static bool of_the_stream(int error)
 {
 	return error == EAGAIN || error == ENOTCONN || error == ECONNRESET || error == EPIPE || error == ECONNABORTED ||
-	       error == ETIMEDOUT;
+	       error == ETIMEDOUT || error == EPROTO; /* another thread has read from it meanwhile */
 }
 
 static int call_stream(enum kind kind, unsigned long command, void *argument)
@@ -439,8 +439,6 @@ static void receive(struct dice *dice)
 		receive.fpdu = strange(dice);
 	if (one_in(dice, 50))
 		receive.flags = strange(dice);
-	if (one_in(dice, 50))
-		receive.reserved = 1;
 	if (call_stream(RECEIVE, SWRNIC_IOC_RECEIVE, &receive))
 		return;
 	if (receive.taken > receive.room || receive.left > receive.taken)
