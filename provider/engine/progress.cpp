@@ -509,7 +509,8 @@ std::int64_t Engine::Impl::next_deadline() {
     const std::lock_guard hold(linger_lock_);
     for (const auto& [id, lingering] : lingering_)
         next = std::min(next, lingering.until);
-    if (report_due_) next = std::min(next, report_at_ + Clock::duration(kReportLate).count());
+    // A period late: who moves something will have been woken by other things.
+    if (report_due_) next = std::min(next, report_at_ + Clock::duration(kReportEvery).count());
     return next;
 }
 

@@ -101,8 +101,6 @@ inline constexpr std::chrono::seconds kLinger = 1s;  // for the peer's FIN after
 inline constexpr std::chrono::milliseconds kStopped = 100ms;
 // What is counted is told this often while it moves, and of so many sockets the kernel is asked each time.
 inline constexpr std::chrono::milliseconds kReportEvery = 250ms;
-// A thread that sleeps then is woken so much later, since one that moves something will have been by other things.
-inline constexpr std::chrono::milliseconds kReportLate = 250ms;
 inline constexpr std::size_t kSocketsPerReport = 256;
 // One empty poll in so many is timed, for all of them.
 inline constexpr std::uint64_t kTimedPolls = 64;
