@@ -139,7 +139,8 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 # workers_of PROCESS...: the processes that these swrnicd have for their devices.
 workers_of() {
     local daemon
-    for daemon in "$@"; do xargs <"/proc/$daemon/task/$daemon/children"; done
+    # Not all kernels have /proc/PID/task/PID/children.
+    for daemon in "$@"; do grep -ls "^PPid:[[:space:]]*$daemon\$" /proc/[0-9]*/status | cut -d / -f 3 | xargs; done
 }
 
 # two_namespaces: n1 and n2, joined by veth, device swrN with 10.9.0.N and 2001:db8:9::N in namespace nN.
