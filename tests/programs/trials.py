@@ -27,14 +27,13 @@ def build(directory, *commands, env=None):
         expect(done.returncode == 0, f"{command} in {directory}: {(done.stdout + done.stderr)[-2000:]}")
 
 
-def judge(found, fails, not_run, races=()):
+def judge(found, fails, not_run):
     """`found` has how each test ended, by its name, and what it said of why it was not run. What did not pass is known by a pattern
-    that is looked for in the two, with the reason; how a race ends depends on which processors are free."""
+    that is looked for in the two, with the reason."""
     count = {outcome: sum(1 for o, _ in found.values() if o == outcome) for outcome in (PASSED, FAILED, NOT_RUN)}
     print(f"    {len(found)} tests: {count}")
-    left = {name: ended for name, ended in found.items() if not any(re.search(race, name) for race in races)}
     for outcome, known in ((FAILED, fails), (NOT_RUN, not_run)):
-        texts = [f"{name} ({said})" for name, (o, said) in left.items() if o == outcome]
+        texts = [f"{name} ({said})" for name, (o, said) in found.items() if o == outcome]
         new = [text for text in texts if not any(re.search(pattern, text) for pattern in known)]
         gone = [pattern for pattern in known if not any(re.search(pattern, text) for text in texts)]
         expect(not new, f"{outcome}, and the list does not have it: {new}")
