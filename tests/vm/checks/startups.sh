@@ -42,7 +42,7 @@ end $((5 * SLOW))
 
 begin 20000 $((240 * SLOW))
 grep -q '^16384 under way: Cannot allocate memory' /tmp/startups || die "no bound, or another"
-dmesg | grep 'user 1000 has 16384 connections under way' || die "nobody is told why"
+dmesg | grep 'user 1000 has 16384 connections or sockets under way' || die "nobody is told why"
 end $((30 * SLOW))
 cd /
 nothing_left
