@@ -190,7 +190,10 @@ void Engine::Impl::finish(DrivenQp& qp, Pass& pass, CloseReason reason, Ending e
         transport = qp.end(rx, tx, pass, reason);
     }
     put_away(qp, std::move(transport), ending);
-    if (qp.is_wired() && qp.state() != QpState::kErr) await_peer(qp, pass);
+    if (!qp.is_wired() || qp.state() == QpState::kErr) return;
+    // A request that was posted while the stream was being taken over may have left a deadline of the time before it.
+    qp.peer_must_come_by = 0;
+    await_peer(qp, pass);
 }
 
 void Engine::Impl::put_away(DrivenQp& qp, std::unique_ptr<Transport> transport, Ending ending) {
