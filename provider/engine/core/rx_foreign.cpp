@@ -58,17 +58,17 @@ RxStatus RxForeign::step_unread(Pass& pass) {
 
 // Behind an FPDU of so many octets: how far what continues it may go, and a header behind that.
 std::size_t RxForeign::reach(std::size_t fpdu) const {
-    if (segment_.place_of_next().target != RxSegment::Target::kReadSink) return reach_;
+    if (segment_.place_of_next().target != RxSegment::Target::kReadSink) return reach_ * std::size_t{1024};
     const std::uint64_t payload = segment_.payload_left();
     const std::uint64_t left = segment_.read_length() - segment_.place_of_next().offset - payload;
     const std::uint64_t fpdus = (left + payload - 1) / payload;
-    return std::min<std::uint64_t>(reach_, left + fpdus * (fpdu - payload) + RxInput::kAhead);
+    return std::min<std::uint64_t>(reach_ * std::uint64_t{1024}, left + fpdus * (fpdu - payload) + RxInput::kAhead);
 }
 
 // Twice as far as the last run went, if that was not all that had come.
 void RxForeign::note_reach(const ForeignMemory::Arrival& arrival) {
-    run_ += arrival.octets;
-    if (arrival.remains) reach_ = std::clamp(run_ * 2, kShortestReach, ForeignMemory::kMostOctets);
+    run_ = static_cast<std::uint16_t>(std::min<std::uint32_t>(run_ + (arrival.octets + 1023) / 1024, kLongestReach));
+    if (arrival.remains) reach_ = std::clamp<std::uint16_t>(run_ * 2, kShortestReach, kLongestReach);
     if (arrival.whole) run_ = 0;
 }
 

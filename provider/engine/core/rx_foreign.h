@@ -32,7 +32,7 @@ class RxForeign {
           counters_(counters) {}
     void start() {
         refused_ = kNone;
-        reach_ = ForeignMemory::kMostOctets;
+        reach_ = kLongestReach;
         run_ = 0;
     }
 
@@ -44,8 +44,8 @@ class RxForeign {
     static constexpr std::uint32_t kUnread = 512;
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-    // Below, looking at octets that stay in the stream costs less than the call.
-    static constexpr std::size_t kShortestReach = 16 * 1024;
+    // KiB. Below the shortest, looking at octets that stay in the stream costs less than the call.
+    static constexpr std::uint16_t kShortestReach = 16, kLongestReach = ForeignMemory::kMostOctets / 1024;
 
     bool can_go_unread();
     std::size_t reach(std::size_t fpdu) const;
@@ -53,6 +53,10 @@ class RxForeign {
     RxStatus step_unread(Pass& pass);
 
     const std::uint32_t qpn_;
+    // How far a call looks, since what it leaves in the stream it has looked at in vain, and what was placed since an
+    // FPDU has ended with a message. In KiB, which takes no room: every QP has them, and an idle one is to be small.
+    std::uint16_t reach_ = kLongestReach;
+    std::uint16_t run_ = 0;
     RxFramed& framed_;
     RxSegment& segment_;
     SegmentSizes& sizes_;
@@ -60,9 +64,6 @@ class RxForeign {
     MemoryTable& memory_;
     Counters& counters_;
     std::uint64_t refused_ = kNone;  // the position of the FPDU that could not be placed unread
-    // How far a call looks: what it leaves in the stream it has looked at in vain.
-    std::size_t reach_ = ForeignMemory::kMostOctets;
-    std::size_t run_ = 0;  // octets that were placed since one has ended with a message
 };
 
 }  // namespace swrnic::engine
