@@ -178,8 +178,8 @@ static u32 receive_fpdus(struct swr_file *file, struct swrnic_receive *receive, 
 }
 
 /*
- * FPDUs that are no longer are not worth a RECEIVE, nor messages of one FPDU that is no longer than that. The daemon asks for none of a
- * payload below RxForeign::kUnread, which the first follows: with header, pad and CRC.
+ * FPDUs that are no longer are not worth a RECEIVE, nor messages of one FPDU that is no longer than that. The daemon asks for none
+ * of a payload below RxForeign::kUnread, which the first follows: with header, pad and CRC.
  */
 #define SHORT_FPDU 540
 #define SHORT_MESSAGE 4096
