@@ -202,9 +202,8 @@ void Startup::remove(std::uint64_t key, bool close_socket) {
     unwatch(pending);
     if (pending.fd >= 0 && close_socket && pending.stage != Stage::kWatching) sys::close(pending.fd);
     leave_half_open(pending);
-    const bool others_waited = std::erase(in_turn_, key) + std::erase(unready_, key) != 0;
+    leave_turns(pending);
     pending_.erase(it);
-    if (others_waited) take_turns();
 }
 
 void Startup::cancel(Locked&, std::uint64_t key) {

@@ -6,6 +6,7 @@
 // process.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -16,6 +17,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "net.h"
@@ -177,6 +179,19 @@ class Startup {
         std::optional<Clock::time_point> missed_from{};  // when its being aside is to be told of
     };
 
+    // Of kInTurn: it may come behind so many of the unready, which are those that were there before it.
+    struct Waiting {
+        std::uint64_t key;
+        std::size_t behind;
+    };
+
+    // Of one peer at one port here.
+    struct Turns {
+        std::vector<std::uint64_t> unready;  // Responders of kAwaitReady whose peers say when they are ready
+        std::deque<Waiting> waiting;         // as their Requests came
+    };
+    using PeerAndPort = std::pair<std::array<std::uint8_t, 16>, std::uint16_t>;
+
     Startup(int epoll, int wake) : epoll_(epoll), wake_(wake) {}
     static void* thread_main(void* self);
     void run();
@@ -213,10 +228,10 @@ class Startup {
     bool step(Locked& locked, Pending& pending, swrnic_mpa_event& event);
     void on_event(Locked& locked, Pending& pending, swrnic_mpa_event event);
     void on_request(Locked& locked, Pending& pending);
-    static bool share_peer_and_port(const Pending& a, const Pending& b);
+    static PeerAndPort peer_and_port(const Pending& pending);
     bool is_in_turn(Pending& pending);
-    bool comes_behind(const Pending& pending) const;
-    void take_turns();
+    bool comes_behind(Waiting& request, const std::vector<std::uint64_t>& unready) const;
+    void leave_turns(const Pending& pending);
     void on_full_operation(Locked& locked, Pending& pending, bool terminate);
     void on_agreed(Locked& locked, Pending& pending);
     void on_control(Locked& locked, Pending& pending);
@@ -231,8 +246,7 @@ class Startup {
     std::pmr::unordered_map<std::uint64_t, Pending> pending_{&pool_};
     std::map<std::uint64_t, Listener> listeners_;
     std::pmr::set<Deadline> deadlines_{&pool_};
-    std::vector<std::uint64_t> unready_;  // Responders of kAwaitReady whose peers say when they are ready
-    std::vector<std::uint64_t> in_turn_;  // of kInTurn
+    std::map<PeerAndPort, Turns> turns_;
     Clock::time_point planned_wake_ = Clock::time_point::max();
     std::optional<std::string> pacing_;  // what the system gives to new sockets, once known; empty: nothing that paces
 };

@@ -243,45 +243,58 @@ void Startup::on_event(Locked& locked, Pending& pending, swrnic_mpa_event event)
     }
 }
 
-bool Startup::share_peer_and_port(const Pending& a, const Pending& b) {
-    return a.local.port() == b.local.port() && a.peer.same_host_part(b.peer);
+Startup::PeerAndPort Startup::peer_and_port(const Pending& pending) {
+    return {pending.peer.as_gid(), pending.local.port()};
 }
 
 // A peer that connects again does so when the connection before is established, and on an adapter that is told first:
 // the two come one behind the other. Here the Request has a socket of its own, and may be read before the engine has
 // come to the RTR. Whether the RTR is there TCP knows, so nobody waits for a peer that keeps silent.
-bool Startup::comes_behind(const Pending& pending) const {
-    return std::any_of(unready_.begin(), unready_.end(), [&](std::uint64_t key) {
-        const Pending& before = pending_.at(key);
-        return share_peer_and_port(before, pending) && octets_received(before.stream) > before.read;
-    });
+bool Startup::comes_behind(Waiting& request, const std::vector<std::uint64_t>& unready) const {
+    for (; request.behind != 0; --request.behind) {
+        const Pending& before = pending_.at(unready[request.behind - 1]);
+        if (octets_received(before.stream) > before.read) return true;
+    }
+    return false;
 }
 
 // What waits is not overtaken by what its peer has sent behind it.
 bool Startup::is_in_turn(Pending& pending) {
-    const auto own = std::find(in_turn_.begin(), in_turn_.end(), pending.key);
-    const bool behind_another = std::any_of(
-        in_turn_.begin(), own, [&](std::uint64_t key) { return share_peer_and_port(pending_.at(key), pending); });
+    const auto turns = turns_.find(peer_and_port(pending));
+    if (turns == turns_.end()) return true;
+    auto& [unready, waiting] = turns->second;
     const auto now = Clock::now();
-    if (pending.in_turn_by == Clock::time_point()) pending.in_turn_by = now + kTurn;
-    if (!behind_another && (now >= pending.in_turn_by || !comes_behind(pending))) {
-        if (own == in_turn_.end()) return true;
-        in_turn_.erase(own);
-        take_turns();
+    if (pending.stage != Stage::kInTurn) {
+        waiting.push_back({pending.key, unready.size()});
+        pending.in_turn_by = now + kTurn;
+    }
+    const bool is_first = waiting.front().key == pending.key;
+    if (is_first && (now >= pending.in_turn_by || !comes_behind(waiting.front(), unready))) {
+        leave_turns(pending);
         return true;
     }
     pending.stage = Stage::kInTurn;
     unwatch(pending);
-    if (own == in_turn_.end()) in_turn_.push_back(pending.key);
-    set_deadline(pending, behind_another ? Clock::time_point::max() : pending.in_turn_by);
+    set_deadline(pending, is_first ? pending.in_turn_by : Clock::time_point::max());
     return false;
 }
 
-// What the first that wait have waited for is over: the thread looks at all of them anew.
-void Startup::take_turns() {
-    const auto now = Clock::now();
-    for (const std::uint64_t key : in_turn_)
-        set_deadline(pending_.at(key), now);
+// The thread looks anew at the first that waits, when what it was seen to wait for is over or it has become the first.
+void Startup::leave_turns(const Pending& pending) {
+    const auto turns = turns_.find(peer_and_port(pending));
+    if (turns == turns_.end()) return;
+    auto& [unready, waiting] = turns->second;
+    bool first_may_go = !waiting.empty() && waiting.front().key == pending.key;
+    std::erase_if(waiting, [&](const Waiting& request) { return request.key == pending.key; });
+    if (const auto own = std::find(unready.begin(), unready.end(), pending.key); own != unready.end()) {
+        const auto at = static_cast<std::size_t>(own - unready.begin());
+        first_may_go |= !waiting.empty() && waiting.front().behind == at + 1;
+        for (Waiting& request : waiting)
+            if (at < request.behind) --request.behind;
+        unready.erase(own);
+    }
+    if (first_may_go && !waiting.empty()) set_deadline(pending_.at(waiting.front().key), Clock::now());
+    if (waiting.empty() && unready.empty()) turns_.erase(turns);
 }
 
 void Startup::on_request(Locked& locked, Pending& pending) {
@@ -352,7 +365,8 @@ void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate
     unwatch(pending);
     pending.stream = std::exchange(pending.fd, -1);
     pending.stage = Stage::kAwaitReady;
-    if (!pending.initiator && (connected.flags & SWRNIC_CONN_P2P) != 0) unready_.push_back(pending.key);
+    if (!pending.initiator && (connected.flags & SWRNIC_CONN_P2P) != 0)
+        turns_[peer_and_port(pending)].unready.push_back(pending.key);
     qp->second->ird = swrnic_shown_depth(connected.ird);
     qp->second->ord = swrnic_shown_depth(connected.ord);
     file->hand_over(locked, *qp->second, connected);
