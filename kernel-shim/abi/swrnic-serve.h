@@ -118,8 +118,7 @@ struct swrnic_name {
 	__u64 offset; /* octets into the request's memory; TAGGED: TO */
 	__u32 length; /* octets, not 0 */
 	__u32 kind;   /* enum swrnic_name_kind */
-	__u32 whole;  /* not 0: so many octets from there on have to be good, though only the first of them are moved: a Read's
-			 source */
+	__u32 whole;  /* not 0: so many octets have to be good, though only the first are moved: a Read's source */
 	__u32 reserved;
 };
 
