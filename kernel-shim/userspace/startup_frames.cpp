@@ -249,9 +249,9 @@ Startup::PeerAndPort Startup::peer_and_port(const Pending& pending) {
 
 // A peer that connects again does so when the connection before is established, and on an adapter that is told first:
 // the two come one behind the other. Here the Request has a socket of its own, and may be read before the engine has
-// come to the RTR. Whether the RTR is there TCP knows, so nobody waits for a peer that keeps silent: a connection
-// without
-one is passed over for good. From the last, which is mostly told of last, so that the thread seldom looks in vain.
+// come to the RTR. Whether the RTR is there TCP knows, so nobody waits for a peer that keeps silent: a connection that
+// has none is passed over for good. The last is mostly told of last, and asked about first, so that the thread seldom
+// looks in vain.
 bool Startup::comes_behind(Waiting& request, const std::vector<std::uint64_t>& unready) const {
     for (; request.behind != 0; --request.behind) {
         const Pending& before = pending_.at(unready[request.behind - 1]);
