@@ -150,6 +150,8 @@ class Engine::Impl {
     void kick();
     void run();
     void poll(std::uint64_t polls);
+    static bool has_polled_enough(const DrivenQp& qp);
+    void end_yield();
     ThreadGate::Callers callers() const;
     bool wait(Events& events, int& count);
     bool yield_to_poller();
@@ -188,7 +190,7 @@ class Engine::Impl {
     alignas(kCacheLine) std::atomic<std::uint64_t> empty_polls_{0};
     std::atomic<std::uint64_t> polls_done_{0};  // of these; the rest is under way
     NewsGate news_;
-    std::atomic<std::uint64_t> arm_epoch_{0};  // req_notify calls: somebody is about to sleep
+    std::atomic<std::uint64_t> arm_epoch_{0};  // req_notify calls, and polls that need no other: nobody may poll now
     std::atomic<Cycles> deferred_at_{};        // the last post that was left for somebody else to flush
     std::atomic<int> posted_on_{-1};           // the processor of the last post that was flushed at once
     // By the thread.

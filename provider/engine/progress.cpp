@@ -134,6 +134,7 @@ void Engine::Impl::poll(std::uint64_t polls) {
         hot != nullptr && now < hot->polls.next_look(times_, flushes, hot->sends.waits_for_peer(times_, now));
     if (backs_off && !flushes && news_.state(times_) == NewsGate::State::kSilent) return;
     const bool asks = hot == nullptr || news_.is_due(now);
+    const std::uint32_t answered = hot != nullptr ? hot->reads().answered.load(std::memory_order_relaxed) : 0;
     bool waits_for_post = false;
     // While there are others to be driven, it is left to epoll like them.
     if (hot != nullptr && !backs_off && (hot->ready || !flushes)) {
@@ -156,16 +157,31 @@ void Engine::Impl::poll(std::uint64_t polls) {
     }
     if (!waits_for_post || others) run_ready(pass, Tx::Tail::kCork);
     deliver(pass);
+    if (hot != nullptr && hot->reads().answered.load(std::memory_order_relaxed) != answered &&
+        has_polled_enough(*hot)) {
+        arm_epoch_.fetch_add(1);
+        end_yield();
+    }
     if (!timed) return;
     const std::chrono::nanoseconds took = Clock::now() - begin;
     counters.poller_ns.fetch_add(static_cast<std::uint64_t>(took.count()) * kTimedPolls, std::memory_order_relaxed);
 }
 
+// The peer has placed all that was posted, and nobody else's message is waited for: its program may look at memory
+// alone from now on. Where little was posted a wake-up would cost more than the message.
+bool Engine::Impl::has_polled_enough(const DrivenQp& qp) {
+    return qp.sends.ends_large() && !qp.send_queue_busy() && !qp.has_receives();
+}
+
+// Behind an increment of arm_epoch_: a thread that yields to pollers must take over at once.
+void Engine::Impl::end_yield() {
+    if (yields_.exchange(false)) sys::signal_event(kick_.get());
+}
+
 void Engine::Impl::notify_requested() {
     arm_epoch_.fetch_add(1);
     run_what_polls_left();
-    // The caller is about to sleep: a thread that yields to pollers must take over at once.
-    if (yields_.exchange(false)) sys::signal_event(kick_.get());
+    end_yield();  // the caller is about to sleep
 }
 
 void Engine::Impl::run_what_polls_left() {

@@ -78,6 +78,14 @@ class ProgressTest : public JoinedTest {
         while (std::chrono::steady_clock::now() < until)
             EXPECT_EQ(side.poll(), 0);
     }
+    // What it has posted alone.
+    static bool completes(Side& side) {
+        const auto deadline = std::chrono::steady_clock::now() + 10s;
+        int found = 0;
+        while (found == 0 && std::chrono::steady_clock::now() < deadline)
+            found = side.poll();
+        return found == 1;
+    }
 };
 
 // The responder of a Read calls nothing: its socket is full and empty again while threads alone look.
@@ -240,6 +248,30 @@ TEST_F(ProgressTest, ATargetWhosePollerFellSilentIsServed) {
         keep_polling(b_);
         write_octets(a_, b_, 1, std::byte(round));
     }
+}
+
+// Who has polled until the peer had placed a large Write has nothing left to poll for, and looks at memory: the thread
+// takes in what comes there at once, however long it has yielded before.
+TEST_F(ProgressTest, AWriterThatTurnsToItsMemoryIsServedAtOnce) {
+    Side a{300, {}, CycleCounter::measured(), true}, b{400, {}, CycleCounter::measured(), true};
+    join(a, b);
+    std::vector<std::chrono::nanoseconds> took;
+    for (int round = 1; round <= 21; ++round) {
+        keep_polling(a);
+        ASSERT_EQ(post_write(a, b, 64 * 1024), PostResult::kOk);
+        ASSERT_TRUE(completes(a));
+        a.memory[0] = std::byte(0);
+        b.memory[0] = std::byte(1);
+        const auto began = std::chrono::steady_clock::now();
+        ASSERT_EQ(post_write(b, a, 1), PostResult::kOk);
+        volatile std::byte* const first = a.memory.data();
+        while (*first != std::byte(1))
+            ASSERT_LT(std::chrono::steady_clock::now() - began, 10s);
+        took.push_back(std::chrono::steady_clock::now() - began);
+        ASSERT_TRUE(completes(b));
+    }
+    std::nth_element(took.begin(), took.begin() + 10, took.end());
+    EXPECT_LT(took[10], 1ms);  // a yield that has grown takes 5 ms
 }
 
 std::set<std::string> tasks() {

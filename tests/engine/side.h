@@ -50,7 +50,7 @@ struct QuietHost final : Host {
     std::chrono::steady_clock::time_point last_report_;
 };
 
-inline QpInit qp_init(std::uint32_t number, Cq* cq) {
+inline QpInit qp_init(std::uint32_t number, Cq* cq, bool confirms = false) {
     return {.qpn = number,
             .pd = kPd,
             .send_cq = cq,
@@ -60,15 +60,16 @@ inline QpInit qp_init(std::uint32_t number, Cq* cq) {
             .max_send_sge = 1,
             .max_recv_sge = 1,
             .max_inline = 64,
-            .sq_sig_all = true};
+            .sq_sig_all = true,
+            .confirms = confirms};
 }
 
 struct Side {
     explicit Side(std::uint32_t number, const EngineOptions& options = {},
-                  const CycleCounter& counter = CycleCounter::measured())
+                  const CycleCounter& counter = CycleCounter::measured(), bool confirms = false)
         : qpn(number), engine(std::make_unique<Engine>(std::make_unique<Engine::Impl>(options, host, -1, counter))) {
         cq = engine->create_cq(256, number);
-        qp = engine->create_qp(qp_init(number, cq));
+        qp = engine->create_qp(qp_init(number, cq, confirms));
         engine->modify_state(*qp, QpState::kInit);
         engine->set_access(*qp, access::kRemoteWrite | access::kRemoteRead);
         stag = engine->register_region(kPd, reinterpret_cast<std::uintptr_t>(memory.data()), memory.size(),
@@ -115,23 +116,24 @@ inline void join(Side& side, int fd, bool initiator) {
     side.engine->connect(side.qpn, connection);
 }
 
-// 64 octets.
-inline PostResult post_write(Side& from, Side& to) {
-    const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), 64, from.stag};
+inline PostResult post_write(Side& from, Side& to, std::uint32_t octets = 64) {
+    const Sge one{reinterpret_cast<std::uintptr_t>(from.memory.data()), octets, from.stag};
     const PostResult result = from.engine->post_send(
         *from.qp, {0, WrOpcode::kWrite, 0, {&one, 1}, reinterpret_cast<std::uintptr_t>(to.memory.data()), to.stag, 0});
     from.engine->ring_doorbell(*from.qp);
     return result;
 }
 
-// Two of them, joined by a socket.
+// By a socket.
+inline void join(Side& active, Side& passive) {
+    const auto [one, other] = connected_sockets();
+    join(active, one, true);
+    join(passive, other, false);
+}
+
 class JoinedTest : public testing::Test {
   protected:
-    void SetUp() override {
-        const auto [active, passive] = connected_sockets();
-        join(a_, active, true);
-        join(b_, passive, false);
-    }
+    void SetUp() override { join(a_, b_); }
 
     Side a_{100}, b_{200};
 };

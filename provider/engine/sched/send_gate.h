@@ -38,6 +38,7 @@ class SendGate {
     Decision on_post(const Times& times, Cycles now, std::uint64_t posted, std::uint64_t epoch) {
         const bool large = posted - rung_octets_.load(std::memory_order_relaxed) > Tx::kCopy;
         rung_octets_.store(posted, std::memory_order_relaxed);
+        large_.store(large, std::memory_order_relaxed);
         const Cycles gap = now - posted_at_.load(std::memory_order_relaxed);
         const std::uint32_t before = posts_.load(std::memory_order_relaxed);
         const bool polled = flushed_in_epoch_.load(std::memory_order_relaxed) != epoch;
@@ -62,6 +63,8 @@ class SendGate {
         posted_at_.store(now, std::memory_order_relaxed);
         flushed_at_.store(now, std::memory_order_relaxed);
     }
+    // What was posted last is large.
+    bool ends_large() const { return large_.load(std::memory_order_relaxed); }
     // Its program has kept the queue full just now: it waits for room, or for the peer to say that it may go on.
     bool waits_for_peer(const Times& times, Cycles now) const {
         return state() == State::kLong && now - posted_at_.load(std::memory_order_relaxed) < times.stream_goes_on;
@@ -72,6 +75,7 @@ class SendGate {
     static constexpr bool is_long(std::uint32_t posts) { return posts >= tuning::kLongBurst; }
 
     std::atomic<std::uint64_t> rung_octets_{0};  // posted by the last post
+    std::atomic<bool> large_{false};             // the last post
     std::atomic<std::uint64_t> flushed_octets_{0};
     std::atomic<std::uint64_t> flushed_in_epoch_{~std::uint64_t{0}};
     std::atomic<Cycles> flushed_at_{}, posted_at_{};

@@ -22,7 +22,7 @@ class ThreadGate {
     // What callers have left, at one moment.
     struct Callers {
         std::uint64_t polls_done, polls;  // empty ones, that ended and that began: read in this order
-        std::uint64_t arms;               // req_notify calls: somebody is about to sleep
+        std::uint64_t arms;               // req_notify calls, and polls that need no other: nobody may poll now
         Cycles deferred_at;               // the last post that was left for somebody else to flush
         bool are_inside_poll() const { return polls_done != polls; }  // one that moves much takes its time
         // Its poster flushes a burst, or polls; the thread would only be in the way.
