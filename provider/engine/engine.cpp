@@ -300,6 +300,7 @@ bool Engine::Impl::modify_state(DrivenQp& qp, QpState to) {
         }
         case QpState::kErr:
             abort(qp.init().qpn);
+            passes.synchronize();  // somebody else may have ended the stream, and be about to tell the host
             return true;
     }
     return false;

@@ -413,6 +413,24 @@ TEST(StreamEndTest, WhatIsPostedMeanwhileIsCompleted) {
 }
 
 // A receiver that is slower than its sender meets every Send with an empty queue: each of them may wait as long.
+// The shim takes no QP to ERROR whose stream it has not heard the end of: whoever asks it to has seen to that.
+TEST(StreamEndTest, TheHostKnowsOfItBeforeErrorIsReached) {
+    Side a{100}, b{200};
+    std::atomic<bool> tells{false}, told{false};
+    b.host.on_closed = [&] {
+        tells = true;
+        std::this_thread::sleep_for(200ms);
+        told = true;
+    };
+    join(a, b);
+    ASSERT_EQ(post_write(a, b), PostResult::kOk);
+    ASSERT_TRUE(soon([&] { return a.poll() == 1; }));
+    ASSERT_TRUE(a.engine->modify_state(*a.qp, QpState::kErr));
+    ASSERT_TRUE(soon([&] { return tells.load(); }));
+    ASSERT_TRUE(b.engine->modify_state(*b.qp, QpState::kErr));
+    EXPECT_TRUE(told);
+}
+
 TEST(ReceiveQueueTest, EveryMessageMayWaitAnew) {
     constexpr auto kPatience = 300ms;
     EngineOptions options{};

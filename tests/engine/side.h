@@ -30,7 +30,9 @@ struct QuietHost final : Host {
     void qp_ready(std::uint32_t) override {
         if (on_ready) on_ready();
     }
-    void qp_closed(std::uint32_t, CloseReason) override {}
+    void qp_closed(std::uint32_t, CloseReason) override {
+        if (on_closed) on_closed();
+    }
     void terminated(std::uint32_t, std::string_view, bool sent) override {
         ++(sent ? terminates_sent : terminates_received);
     }
@@ -41,7 +43,7 @@ struct QuietHost final : Host {
         ++reports;
         return has_news;
     }
-    std::function<void()> on_ready;
+    std::function<void()> on_ready, on_closed;
     std::atomic<int> events{0}, terminates_sent{0}, terminates_received{0}, reports{0};
     std::atomic<bool> has_news{false};
     std::atomic<std::chrono::nanoseconds> since_report{};  // of the last two, the time between
