@@ -184,11 +184,13 @@ void note_wiring(ibv_qp_attr& to, const ibv_qp_attr& from, int mask) {
     if (mask & IBV_QP_MIN_RNR_TIMER) to.min_rnr_timer = from.min_rnr_timer;
 }
 
-// How long InfiniBand would wait for a peer that does not answer; 0: for ever.
+// How long InfiniBand would wait for a peer that does not answer; 0: for ever. But a peer here is found by a TCP
+// connection and the threads of two processes, which an adapter's shortest times do not allow for (UCX's own tests name
+// half a millisecond); adapters, too, wait longer than the shortest times that can be named.
 std::chrono::nanoseconds patience_of(const ibv_qp_attr& wiring) {
-    constexpr std::chrono::nanoseconds kUnit{4096};
+    constexpr std::chrono::nanoseconds kUnit{4096}, kShortest = std::chrono::milliseconds(250);
     if (wiring.timeout == 0) return {};
-    return kUnit * (std::int64_t{1} << (wiring.timeout & 31)) * std::max<int>(wiring.retry_cnt, 1);
+    return std::max(kUnit * (std::int64_t{1} << (wiring.timeout & 31)) * std::max<int>(wiring.retry_cnt, 1), kShortest);
 }
 
 // What InfiniBand's five bits of the RNR timer mean (IBA 9.7.5.2.8), in units of 10 us.

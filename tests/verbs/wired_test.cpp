@@ -294,6 +294,18 @@ TEST_F(Wired, APeerThatNeverComesEndsTheOldestRequest) {
     }
 }
 
+// 4.096 us * 2^5 * 4 are half a millisecond, in which no peer can be reached by TCP.
+TEST_F(Wired, APeerMayComeWithinTheShortestTime) {
+    const QpPtr a = make_qp(cq_.get()), b = make_qp(cq_.get());
+    ASSERT_EQ(to_init(a), 0);
+    ASSERT_EQ(to_rtr(a, b->qp_num), 0);
+    ASSERT_EQ(to_rts(a, 5, 4), 0);
+    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, 1), 0);
+    EXPECT_TRUE(is_quiet(std::chrono::milliseconds(50)));
+    ASSERT_NO_FATAL_FAILURE(wire(b, a->qp_num));
+    EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+}
+
 TEST_F(Wired, APeerThatHasGoneIsNoticedByTheNextRequest) {
     for (const bool resets : {true, false}) {
         const QpPtr a = make_qp(cq_.get());
