@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// group_member listen|send GROUP COUNT: a UD QP that receives COUNT datagrams of a multicast group, or sends them.
-// GROUP is written as an IPv6 address. Exit status 0: all have come, or left.
+// group_member listen|send GROUP COUNT [DEVICE]: a UD QP that receives COUNT datagrams of a multicast group, or sends
+// them. GROUP is written as an IPv6 address; DEVICE is the first one where it is not named. Exit status 0: all have
+// come, or left.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -48,11 +49,13 @@ ibv_ah* way_to(ibv_pd* pd, const ibv_gid& group) {
 
 int main(int argc, char** argv) {
     ibv_gid group{};
-    if (argc != 4 || inet_pton(AF_INET6, argv[2], group.raw) != 1) return 2;
+    if (argc < 4 || argc > 5 || inet_pton(AF_INET6, argv[2], group.raw) != 1) return 2;
     const bool listens = std::string(argv[1]) == "listen";
     const int count = std::atoi(argv[3]);
-    ibv_device** list = ibv_get_device_list(nullptr);
-    ibv_context* context = list != nullptr && list[0] != nullptr ? ibv_open_device(list[0]) : nullptr;
+    ibv_device** device = ibv_get_device_list(nullptr);
+    while (argc == 5 && device != nullptr && *device != nullptr && std::strcmp((*device)->name, argv[4]) != 0)
+        ++device;
+    ibv_context* context = device != nullptr && *device != nullptr ? ibv_open_device(*device) : nullptr;
     if (context == nullptr) fail("no device");
     ibv_pd* pd = ibv_alloc_pd(context);
     ibv_cq* cq = ibv_create_cq(context, 256, nullptr, nullptr, 0);
