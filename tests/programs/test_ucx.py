@@ -13,10 +13,15 @@ from trials import FAILED, NOT_RUN, PASSED
 WITHOUT = "--disable-doxygen-doc --without-java --without-go --without-cuda --without-rocm --without-knem --without-xpmem --without-gdrcopy"
 OUTCOMES = {"OK": PASSED, "FAILED": FAILED, "SKIP": NOT_RUN, "SKIPPED": NOT_RUN}
 END = re.compile(r"^\[ +(OK|FAILED|SKIP|SKIPPED) +\] (\S+?)(?:,.*)? \(\d+ ms\)$", re.M)
+# Its tools are not built: without optimisation they do not link.
+PARTS = ("src/ucm", "src/ucs", "src/uct", "src/ucp", "src/tools/perf/lib", "test/gtest")
 # Of one suite: the longest of them moves data of all sizes in all ways.
 SECONDS = 900
 
 EARLY = "it deregisters memory to which its last Write is still on its way"
+# What ends as the machine's load has it: no outcome is expected of these.
+UNSURE = {r"^\w+/test_uct_perf": "it measures, and takes long on a busy machine",
+          r"many_clients_to_one_server": "it takes the end that one side hears of for heard of by both"}
 FAILS = {"uct": {r"^rc_verbs/uct_p2p_rma_test_xfer\.fence": EARLY}, "ucp": {}}
 RUN_NOT = {"uct": {}, "ucp": {}}
 
@@ -27,7 +32,8 @@ def program(lab):
     directory = trials.copy(lab, "ucx", checkout)
     path = os.path.join(directory, "test", "gtest", "gtest")
     if not os.path.exists(path):
-        trials.build(directory, "./autogen.sh", f"./configure --enable-gtest {WITHOUT}", f"make -j{os.cpu_count()} CFLAGS=-O1 CXXFLAGS=-O0")
+        trials.build(directory, "./autogen.sh", f"./configure --enable-gtest {WITHOUT}",
+                     *(f"make -C {part} -j{os.cpu_count()} CFLAGS=-O1 CXXFLAGS=-O0" for part in PARTS))
     return path
 
 
@@ -81,7 +87,9 @@ def run(lab, level, patterns):
         for test in (f"{suite}.{name}" for name in names):
             if found[test][0] == FAILED:
                 print(f"    {test}: {found[test][1]}", flush=True)
-    trials.judge(found, FAILS[level], RUN_NOT[level])
+    unsure = {test for test in found if any(re.search(pattern, test) for pattern in UNSURE)}
+    print(f"    unsure: {sorted(test for test in unsure if found[test][0] == FAILED)} of {len(unsure)} failed")
+    trials.judge({test: how for test, how in found.items() if test not in unsure}, FAILS[level], RUN_NOT[level])
 
 
 def case_uct(lab):
