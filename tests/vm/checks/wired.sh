@@ -15,7 +15,7 @@ gid_of() {
     echo $i
 }
 
-bound() { cat /proc/net/tcp /proc/net/tcp6 | wc -l; }
+bound() { tcp_sockets | wc -l; }
 
 modprobe swrnic || die "modprobe"
 nothing_lingers
@@ -54,7 +54,7 @@ echo "pingpongs: passed"
 pair - - 18515 "ibv_rc_pingpong -d swr0 -g 0" "ibv_rc_pingpong -d swr0 -g 0 192.0.2.1"
 echo "the first GID: passed"
 nothing_left
-bound_as_before() { [ "$(bound)" -le "$before" ]; } # of a check before it a connection may have lingered then
-until_true 5 bound_as_before || die "sockets stay: $(cat /proc/net/tcp /proc/net/tcp6)"
+bound_as_before() { [ "$(bound)" = "$before" ]; }
+until_true 5 bound_as_before || die "sockets stay: $(tcp_sockets)"
 rdma link del swr0 && free_module && rmmod swrnic || die "something holds the module"
 echo passed

@@ -36,8 +36,7 @@ done
 in_ns n1 timeout $((60 * SLOW)) wired swr1 10.9.0.1 pair || die "not wired in its own namespace"
 timeout $((60 * SLOW)) wired swr1 10.9.0.1 pair >/tmp/said 2>&1 && die "wired from another namespace"
 grep -q 'RTR (Invalid argument)' /tmp/said || die "from another namespace: $(cat /tmp/said)"
-# By state: connections of the checks before it may linger.
-! grep ' 0A ' /proc/net/tcp || die "it took a port here: $(cat /proc/net/tcp)"
+[ -z "$(tcp_sockets)" ] || die "it took a port here: $(tcp_sockets)"
 nothing_left
 for n in 1 2; do rdma link del swr$n; done
 free_module

@@ -161,6 +161,9 @@ two_namespaces() {
 # nothing_lingers: from now on TCP keeps no connection in TIME_WAIT, which would be counted for a minute.
 nothing_lingers() { echo 0 >/proc/sys/net/ipv4/tcp_max_tw_buckets; }
 
+# tcp_sockets: those of this namespace, but for connections of earlier checks that linger in TIME_WAIT (06).
+tcp_sockets() { cat /proc/net/tcp /proc/net/tcp6 | grep -v '^ *sl\|^ *[0-9]*: [0-9A-F:]* [0-9A-F:]* 06 '; }
+
 # slabs FILE: how many objects each cache of the kernel has. A processor keeps pages to itself whose free objects count too, so caches
 # that others use as well waver by a page or two: the least of three readings, and no process is made meanwhile. Wants slab_nomerge,
 # as run gives.
