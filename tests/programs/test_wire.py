@@ -14,38 +14,35 @@ CRC_ON = {"SWRNIC_CRC": "on"}
 CAPTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "captures")
 
 
-def record(lab, server, client, port, settings, least_streams):
-    shot = capture.Capture(lab, port)
-    lab.pair(server, client, port, 60, settings)
-    capture.judge(shot.stop(), least_streams=least_streams)
-
-
-def rping(lab, address, size, count, settings):
+def rping(lab, address, sizes, count, settings):
     port = lib.free_port()
-    common = ["-a", address, "-p", port, "-V", "-S", size, "-C", count]
-    record(lab, ["rping", "-s", *common], ["rping", "-c", *common], port, settings, 1)
+    shot = capture.Capture(lab, port)
+    for size in sizes:
+        common = ["-a", address, "-p", port, "-V", "-S", size, "-C", count]
+        lab.pair(["rping", "-s", *common], ["rping", "-c", *common], port, 60, settings)
+    capture.judge(shot.stop(), least_streams=len(sizes))
 
 
-def perftest(lab, tool, size, count, settings):
+def perftest(lab, tool, runs, settings):
     def step():
-        # Within the step: a connection that was refused is no stream of ours, and a capture of its own shows the run without it.
+        # Within the step: a connection that was refused is no stream of ours, and a capture of its own shows the runs without it.
         port = lib.free_port()
-        common = [tool, "-R", "-F", "-p", port, "-s", size, "-n", count]
         shot = capture.Capture(lab, port)
-        lab.pair(common, [*common, lab.address], port, 60, settings)
+        for size, count in runs:
+            common = [tool, "-R", "-F", "-p", port, "-s", size, "-n", count]
+            lab.pair(common, [*common, lab.address], port, 60, settings)
         return shot.stop()
 
-    capture.judge(lab.perftest(step), least_streams=2)
+    capture.judge(lab.perftest(step), least_streams=2 * len(runs))
 
 
 def case_rping(lab):
-    for size in (23, 1000, 65535):
-        rping(lab, lab.address, size, 10, CRC_ON)
+    rping(lab, lab.address, (23, 1000, 65535), 10, CRC_ON)
 
 
 def case_rping_ipv6(lab):
     lab.need_ipv6()
-    rping(lab, lab.address6, 5000, 10, CRC_ON)
+    rping(lab, lab.address6, [5000], 10, CRC_ON)
 
 
 def case_crc_auto(lab):
@@ -65,13 +62,12 @@ def case_crc_auto(lab):
 
 def case_rping_settings(lab):
     for more in ({"SWRNIC_FPDU": "emss"}, {"SWRNIC_FPDU": "64k"}, {"SWRNIC_MPA_REV": "1"}):
-        rping(lab, lab.address, 30000, 5, {**CRC_ON, **more})
+        rping(lab, lab.address, [30000], 5, {**CRC_ON, **more})
 
 
 def case_perftest(lab):
     for tool in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat"):
-        for size, count in ((2, 20), (4096, 20), (65536, 5)):
-            perftest(lab, tool, size, count, CRC_ON)
+        perftest(lab, tool, ((2, 20), (4096, 20), (65536, 5)), CRC_ON)
 
 
 def payload_offset(data, start):
