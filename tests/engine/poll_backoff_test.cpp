@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "side.h"
+#include "thread_state.h"
 #include "wire/byteorder.h"
 #include "wire/ddp.h"
 #include "wire/fpdu.h"
@@ -47,7 +48,7 @@ class PollBackoffTest : public testing::Test {
     }
     // How many receive calls so many polls make, before any time passes.
     static std::uint64_t calls_of(Side& side, int polls) {
-        std::this_thread::sleep_for(5ms);  // what its thread was at is over
+        EXPECT_TRUE(soon(swrnic::test::engine_threads_sleep));  // what its thread was at is over
         const std::uint64_t before = receive_calls(side);
         for (int i = 0; i < polls; ++i)
             EXPECT_EQ(side.poll(), 0);
