@@ -79,3 +79,20 @@ install_packages() {
         as_root apt-get install -y -q --no-install-recommends "${missing[@]}"
     fi
 }
+
+# run_tests REPORT BUILD CTEST-OPTION...: ctest's. What fails is run once more with nothing beside it, since on a slow or shared machine
+# some tests that measure time fail now and then; it is named though it passes then. Nothing excuses a sanitizer's report, nor many.
+run_tests() {
+    local report=$1 build=$2 names
+    shift 2
+    ctest --test-dir "$build" --output-on-failure --output-junit "$report" "$@" && return 0
+    say "what failed, once more"
+    "$root/scripts/failed" "$report"
+    mapfile -t names < <("$root/scripts/failed" --names "$report")
+    if [ ${#names[@]} = 0 ] || [ ${#names[@]} -gt 5 ] || grep -qE 'ERROR: AddressSanitizer|WARNING: ThreadSanitizer|: runtime error: ' "$report"; then
+        return 1
+    fi
+    say "again, with nothing beside it: ${names[*]}"
+    ctest --test-dir "$build" --rerun-failed --output-on-failure --timeout 300 || return 1
+    say "failed at first, passed alone: ${names[*]}"
+}

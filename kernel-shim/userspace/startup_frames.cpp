@@ -337,13 +337,14 @@ void Startup::on_control(Locked& locked, Pending& pending) {
     std::array<std::uint8_t, 64> said;
     const long got = sys::recv(pending.fd, said.data(), said.size(), MSG_DONTWAIT);
     if (got == -EAGAIN || got == -EINTR) return;
-    if (got <= 0) remove(pending.key, true);
-    if (owner == nullptr) return;
     if (got > 0) {
-        owner->peer_is_ready(locked);
-    } else {
-        owner->peer_has_ended(locked);
+        if (owner != nullptr) owner->peer_is_ready(locked);
+        return;
     }
+    // The end that disconnected hears of it by the close, and takes it that this end has heard, as InfiniBand's DREP
+    // says.
+    if (owner != nullptr) owner->peer_has_ended(locked);
+    remove(pending.key, true);
 }
 
 void Startup::on_full_operation(Locked& locked, Pending& pending, bool terminate) {
