@@ -10,7 +10,7 @@ build_packages=(g++ make cmake pkg-config libibverbs-dev librdmacm-dev libisal-d
 run_packages=(ibverbs-utils rdmacm-utils perftest)
 test_packages=(libgtest-dev libbenchmark-dev nlohmann-json3-dev git binutils clang-format-14 shellcheck gnuplot-nox man-db groff-base bsdextrautils mandoc python3-yaml)
 ci_packages=(clang-tidy-14 valgrind)
-full_packages=(clang-14 chromium debootstrap dpkg-dev libmpich-dev libopenmpi-dev lintian mpich openmpi-bin python3-pyverbs qemu-system-x86 sparse)
+full_packages=(clang-14 chromium cpio debootstrap dpkg-dev libmpich-dev libopenmpi-dev lintian mpich openmpi-bin python3-pyverbs qemu-system-x86 rpm sparse)
 bench_packages=(gnuplot-nox iproute2 linux-perf strace python3 ucx-utils libfabric-bin)
 # Which form and which warnings there are differs between versions of clang: what wants this one is skipped where there is none.
 clang_packages=(clang-14 clang-format-14 clang-tidy-14)

@@ -265,7 +265,7 @@ TEST_F(WiredAmongStrangers, CarriesOnAndIsFoundByItsPeer) {
     for (int round = 0; round < 5; ++round) {
         SCOPED_TRACE(round);
         bool crowded = false;
-        std::thread watch([&] { crowded = strangers_.talk.hear(crowded) && crowded; });
+        std::jthread watch([&] { crowded = strangers_.talk.hear(crowded) && crowded; });
         for (int i = 0; i < 100; ++i)
             ASSERT_NO_FATAL_FAILURE(i % 2 == 0 ? carries(*caller, *called) : carries(*called, *caller));
         watch.join();
