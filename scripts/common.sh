@@ -80,13 +80,14 @@ install_packages() {
     fi
 }
 
-# run_tests REPORT BUILD CTEST-OPTION...: ctest's. What fails is run once more with nothing beside it, since on a slow or shared machine
-# some tests that measure time fail now and then; it is named though it passes then. Nothing excuses a sanitizer's report, nor many.
+# run_tests REPORT BUILD CTEST-OPTION...: ctest's. What fails is run again with nothing beside it, since on a slow or shared machine some
+# tests that measure time fail now and then; it stands in BUILD/failed-at-first though it passes then. Nothing excuses a sanitizer's
+# report, nor many.
 run_tests() {
     local report=$1 build=$2 names
     shift 2
     ctest --test-dir "$build" --output-on-failure --output-junit "$report" "$@" && return 0
-    say "what failed, once more"
+    say "what failed, and printed last"
     "$root/scripts/failed" "$report"
     mapfile -t names < <("$root/scripts/failed" --names "$report")
     if [ ${#names[@]} = 0 ] || [ ${#names[@]} -gt 5 ] || grep -qE 'ERROR: AddressSanitizer|WARNING: ThreadSanitizer|: runtime error: ' "$report"; then
@@ -94,5 +95,5 @@ run_tests() {
     fi
     say "again, with nothing beside it: ${names[*]}"
     ctest --test-dir "$build" --rerun-failed --output-on-failure --timeout 300 || return 1
-    say "failed at first, passed alone: ${names[*]}"
+    printf '%s\n' "${names[@]}" >>"$build/failed-at-first"
 }
