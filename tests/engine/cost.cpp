@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "engine/support.h"
+#include "wire/byteorder.h"
 
 namespace {
 
@@ -41,15 +43,21 @@ class LoopTransport final : public Transport {
     }
     IoResult send(const IoSlice* slices, std::size_t count) override {
         ++calls_;
+        if (slices[0].length >= beginning_.size()) std::memcpy(beginning_.data(), slices[0].base, beginning_.size());
         std::size_t moved = 0;
         for (std::size_t i = 0; i < count; ++i)
             moved += slices[i].length;
         return {IoStatus::kOk, moved};
     }
+    // Of what was sent last, which is a Read Request: the STag of its sink.
+    std::uint32_t sink() const { return wire::load_be32(beginning_.data() + kSinkAt); }
     void finish_sending() override {}
     std::uint32_t emss() const override { return 32768; }
 
   private:
+    static constexpr std::size_t kSinkAt = wire::kFpduHeaderLen + wire::kUntaggedHeaderLen;
+
+    std::array<std::byte, kSinkAt + 4> beginning_{};
     std::uint64_t& calls_;
     std::span<const std::byte> stream_;
     std::size_t taken_ = 0;
@@ -105,6 +113,33 @@ struct Bench {
                 receive(answer);
                 transmit();
             }
+        }
+    }
+
+    // One at a time: it takes the peer's answer to complete.
+    void read(std::uint64_t messages) {
+        Bytes stream;
+        append_fpdu(stream, Bytes(wire::kTaggedHeaderLen + sge.length), false, false);
+        for (std::uint64_t i = 0; i < messages; ++i) {
+            rig.qp->post_send({i, WrOpcode::kRead, send_flag::kSignaled, {&sge, 1}, sge.addr, sge.lkey, 0});
+            transmit();
+            wire::TaggedHeader{true, wire::rdmap_control(wire::Opcode::kReadResponse), transport->sink(), 0}.emit(
+                stream.data() + wire::kFpduHeaderLen);
+            receive(stream);
+            poll(rig.send_cq);
+        }
+    }
+
+    // The peer's, one at a time.
+    void answer_reads(std::uint64_t messages) {
+        Bytes request(wire::kReadRequestSegmentLen), stream;
+        for (std::uint64_t i = 0; i < messages; ++i) {
+            wire::emit_read_request_segment({sge.lkey, sge.addr, sge.length, sge.lkey, sge.addr},
+                                            static_cast<std::uint32_t>(i + 1), request.data());
+            stream.clear();
+            append_fpdu(stream, request, false, false);
+            receive(stream);
+            transmit();
         }
     }
 
@@ -179,8 +214,12 @@ int main(int argc, char** argv) {
         bench.receive(wire::Opcode::kWrite, messages, placed);
     } else if (mode == "receive_send") {
         bench.receive(wire::Opcode::kSend, messages, placed);
+    } else if (mode == "send_read") {
+        bench.read(messages);
+    } else if (mode == "receive_read") {
+        bench.answer_reads(messages);
     } else {
-        fmt::print(stderr, "usage: engine_cost (send|receive)_(write|send)[_placed] MESSAGES\n");
+        fmt::print(stderr, "usage: engine_cost (send|receive)_(write|send)[_placed]|(send|receive)_read MESSAGES\n");
         return 2;
     }
     if (bench.rig.qp->has_fault()) {
