@@ -157,22 +157,27 @@ SWRNIC_EXPORT int close(int fd) {
     return result;
 }
 
-// Has a listener of rdma_cm make way for a socket that may share a port with what does not listen.
-static bool make_way(int fd, const sockaddr* address, socklen_t size) {
+// Has a listener of rdma_cm share its port, or make way for a socket that may share one with what does not listen.
+static bool make_room(int fd, const sockaddr* address, socklen_t size) {
     int type = 0, shares = 0;
     socklen_t type_size = sizeof(type), shares_size = sizeof(shares);
     if (sys::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_STREAM) return false;
-    if (sys::getsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shares, &shares_size) != 0 || shares == 0) return false;
     const Address wanted = Address::from(address, size);
     if (wanted.empty()) return false;
     Locked locked;
-    return locked->startup != nullptr && !in_vforked_child() && locked->startup->step_aside(locked, wanted);
+    if (locked->startup == nullptr || in_vforked_child()) return false;
+    if (locked->startup->share_port(locked, wanted)) {
+        sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+        return true;
+    }
+    if (sys::getsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shares, &shares_size) != 0 || shares == 0) return false;
+    return locked->startup->step_aside(locked, wanted);
 }
 
 SWRNIC_EXPORT int bind(int fd, const sockaddr* address, socklen_t size) noexcept {
     const int result = SWRNIC_REAL(bind)(fd, address, size);
     if (result == 0 || errno != EADDRINUSE || !swrnic::shim::active()) return result;
-    if (make_way(fd, address, size)) return SWRNIC_REAL(bind)(fd, address, size);
+    if (make_room(fd, address, size)) return SWRNIC_REAL(bind)(fd, address, size);
     errno = EADDRINUSE;
     return result;
 }

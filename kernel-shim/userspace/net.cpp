@@ -84,6 +84,13 @@ bool Address::same_host_part(const Address& other) const {
     return std::memcmp(&u_.v6.sin6_addr, &other.u_.v6.sin6_addr, sizeof(in6_addr)) == 0;
 }
 
+bool Address::operator==(const Address& other) const {
+    if (family() != other.family() || port() != other.port()) return false;
+    if (family() == AF_INET) return u_.v4.sin_addr.s_addr == other.u_.v4.sin_addr.s_addr;
+    return family() != AF_INET6 || (std::memcmp(&u_.v6.sin6_addr, &other.u_.v6.sin6_addr, sizeof(in6_addr)) == 0 &&
+                                    u_.v6.sin6_scope_id == other.u_.v6.sin6_scope_id);
+}
+
 std::string Address::text() const {
     char host[INET6_ADDRSTRLEN] = "-";
     if (family() == AF_INET) {

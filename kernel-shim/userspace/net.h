@@ -33,6 +33,7 @@ class Address {
     const sockaddr* get() const { return &u_.base; }
     socklen_t size() const;
     bool same_host_part(const Address& other) const;  // v4-mapped and plain IPv4 compare equal
+    bool operator==(const Address& other) const;      // a flow label apart
     std::string text() const;
     swrnic_address for_abi() const;
     std::array<std::uint8_t, 16> as_gid() const;  // IPv4 behind ::ffff:

@@ -14,6 +14,7 @@
 #include "device_limits.h"
 #include "event_file.h"
 #include "log.h"
+#include "port_space.h"
 #include "signals.h"
 #include "state.h"
 
@@ -256,6 +257,17 @@ int Startup::listen(Locked&, const std::shared_ptr<StartupListener>& owner, int 
     return 0;
 }
 
+bool Startup::share_port(Locked&, const Address& wanted) {
+    for (auto& [key, listener] : listeners_) {
+        const auto owner = listener.owner.lock();
+        if (listener.aside || owner == nullptr || !owner->has_own_port_space() || !(listener.local == wanted)) continue;
+        if (!listener.shares && shim::share_port(listener.fd, listener.local) != 0) return false;
+        listener.shares = true;
+        return true;
+    }
+    return false;
+}
+
 // What listens cannot be made to stop and keep its port, so another socket takes its number.
 bool Startup::step_aside(Locked&, const Address& wanted) {
     bool any = false;
@@ -334,6 +346,7 @@ int Startup::begin_to_connect(Pending& pending) {
     pending.same_host = on_same_host(pending.local, pending.peer);
     if (pending.same_host) leave_pacing(pending.fd);
     free_port_later(pending.fd);
+    pending.traffic_class = mark_connect(pending.fd);
     int error = sys::connect(pending.fd, pending.peer.get(), pending.peer.size());
     if (error != 0 && error != -EINPROGRESS) return error;
     error = pending.same_host ? send_at_once(pending) : -EAGAIN;

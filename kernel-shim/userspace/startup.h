@@ -112,8 +112,10 @@ class Startup {
     // Has readable() called for as long as the socket has something, until cancel(). The socket stays the caller's.
     int watch(Locked& locked, std::weak_ptr<StartupWaiter> waiter, int socket, std::uint64_t& key);
 
-    // A plain socket of the program is to have the address at which rdma_cm listens. On an adapter those are two
-    // spaces; here they are one, so the listener stays away until the socket has gone. Whether there was any.
+    // A plain socket of the program is to have the port at which rdma_cm listens (port_space.h). At the same address
+    // both can be, if the socket has SO_REUSEPORT. Elsewhere nothing tells them apart, so the listener stays away until
+    // the socket has gone. Whether there was any.
+    bool share_port(Locked& locked, const Address& wanted);
     bool step_aside(Locked& locked, const Address& wanted);
     void step_back(Locked& locked);
     static bool any_aside() { return aside_.load(std::memory_order_relaxed) > 0; }
@@ -157,6 +159,7 @@ class Startup {
         Clock::time_point since = Clock::now();
         Clock::time_point deadline = Clock::time_point::max();
         std::uint32_t timeout_ms = 0;
+        int traffic_class = 0;  // of kConnecting: the socket's once it is connected
         std::uint8_t rnr_retry = 0;
         swrnic_mpa_params terms{};               // an Initiator's, for a second try
         std::vector<std::uint8_t> private_data;  // the same
@@ -175,6 +178,7 @@ class Startup {
         std::deque<std::uint64_t> half_open;
         int backlog;
         bool paused = false;                             // connections wait in the kernel's backlog
+        bool shares = false;                             // its port, with plain sockets
         bool aside = false;                              // its socket is bound, if that, and does not listen
         std::optional<Clock::time_point> missed_from{};  // when its being aside is to be told of
     };

@@ -97,7 +97,8 @@ def case_uct(lab):
 
 
 def case_ucp(lab):
-    run(lab, "ucp", "rc/*:ud/*")
+    # What is left out measures, for an hour and more.
+    run(lab, "ucp", "rc/*:ud/*:-*/test_ucp_perf.*")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// On an adapter the ports of rdma_cm and those of TCP are two spaces. Here both are TCP's, so the SYN of a connection
+// of rdma_cm's says whose it is, by a traffic class for local use (RFC 2474, section 6: pool 2). Where a plain socket
+// listens at the address of a listener of rdma_cm's the kernel gives it what does not say so.
+#pragma once
+
+#include "net.h"
+
+namespace swrnic::shim {
+
+// Has what connects next by this socket say so. Returns what the socket's traffic class was, for unmark_connect(), once
+// it is connected.
+int mark_connect(int fd);
+void unmark_connect(int fd, int traffic_class);
+
+// Other sockets of this user may listen at the address of `listener` from now on, which must listen there. Each of them
+// must have SO_REUSEPORT before it is bound. 0 or -errno.
+int share_port(int listener, const Address& local);
+
+}  // namespace swrnic::shim
