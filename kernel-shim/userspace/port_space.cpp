@@ -5,10 +5,12 @@
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
-#include <iterator>
 
+#include "file.h"
 #include "real.h"
 
 namespace swrnic::shim {
@@ -17,24 +19,30 @@ namespace {
 // The lower two bits are ECN's.
 constexpr int kOfRdmaCm = 3 << 2;
 
-// Of sockets that share a port this chooses one, by its place in the order in which they came to listen, for each SYN.
-// Where there is no such place (any more) the kernel chooses by itself: the one that is left.
-constexpr std::uint32_t kFirst = 0, kSecond = 1;
-constexpr auto kNetwork = static_cast<std::uint32_t>(SKF_NET_OFF);
-std::array kWhose{
-    sock_filter BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kNetwork),
-    sock_filter BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
-    sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPVERSION, 0, 3),
-    sock_filter BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kNetwork + 1),
-    sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xfc),
-    sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kOfRdmaCm, 3, 4),
-    // IPv6 has its traffic class between two fields of four bits and twenty.
-    sock_filter BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kNetwork),
-    sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xfc << 4),
-    sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kOfRdmaCm << 4, 0, 1),
-    sock_filter BPF_STMT(BPF_RET | BPF_K, kFirst),
-    sock_filter BPF_STMT(BPF_RET | BPF_K, kSecond),
-};
+// Of sockets that share a port a filter chooses one for each SYN, by its place in the order in which they came to
+// listen. Where there is no such place (any more) the kernel chooses by itself: the one that is left.
+enum Place : std::uint32_t { kFirst, kSecond };
+
+// `listener` is at that place, a plain socket at the other.
+int attach(int listener, Place place) {
+    constexpr auto kNetwork = static_cast<std::uint32_t>(SKF_NET_OFF);
+    std::array whose{
+        sock_filter BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kNetwork),
+        sock_filter BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPVERSION, 0, 3),
+        sock_filter BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kNetwork + 1),
+        sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xfc),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kOfRdmaCm, 3, 4),
+        // IPv6 has its traffic class between two fields of four bits and twenty.
+        sock_filter BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kNetwork),
+        sock_filter BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xfc << 4),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kOfRdmaCm << 4, 0, 1),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, place),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, place == kFirst ? kSecond : kFirst),
+    };
+    const sock_fprog program{static_cast<unsigned short>(whose.size()), whose.data()};
+    return sys::setsockopt(listener, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+}
 
 // Whichever the socket's family has no use for fails; one for both is asked for both.
 void set_traffic_class(int fd, int value) {
@@ -70,10 +78,28 @@ int share_port(int listener, const Address& local) {
         sys::set_option(second, IPPROTO_IPV6, IPV6_V6ONLY, option(listener, IPPROTO_IPV6, IPV6_V6ONLY));
     int error = sys::bind(second, local.get(), local.size());
     if (error == 0) error = sys::listen(second, 1);
-    const sock_fprog program{static_cast<unsigned short>(kWhose.size()), kWhose.data()};
-    if (error == 0) error = sys::setsockopt(listener, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+    if (error == 0) error = attach(listener, kFirst);
     sys::close(second);
     return error;
+}
+
+int plain_listener_at(const Address& local) {
+    constexpr rlim_t kMost = 65536;  // descriptors; a program with more of them has its listeners among the first
+    rlimit limit{};
+    if (local.port() == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+    const auto end = static_cast<int>(std::min(limit.rlim_cur, kMost));
+    for (int fd = 0; fd < end; ++fd) {
+        if (!FdTable::is_foreign(fd) || option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0 ||
+            option(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM || !(Address::local_of(fd) == local))
+            continue;
+        sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+        return fd;
+    }
+    return -1;
+}
+
+int join_port(int listener) {
+    return attach(listener, kSecond);
 }
 
 }  // namespace swrnic::shim

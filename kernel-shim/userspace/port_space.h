@@ -13,8 +13,13 @@ namespace swrnic::shim {
 int mark_connect(int fd);
 void unmark_connect(int fd, int traffic_class);
 
-// Other sockets of this user may listen at the address of `listener` from now on, which must listen there. Each of them
-// must have SO_REUSEPORT before it is bound. 0 or -errno.
+// Has plain sockets listen at the address of `listener`, which listens there, from now on. Each of them must have
+// SO_REUSEPORT before it is bound. 0 or -errno.
 int share_port(int listener, const Address& local);
+
+// The other way round: a plain socket of this process that listens at the address, or -1. What is bound there beside it
+// must have SO_REUSEPORT, as it has from now on; and join_port(), once it listens. 0 or -errno.
+int plain_listener_at(const Address& local);
+int join_port(int listener);
 
 }  // namespace swrnic::shim

@@ -34,6 +34,12 @@ constexpr std::array<std::pair<int, int>, 6> kKeptOptions{{{SOL_SOCKET, SO_REUSE
                                                            {IPPROTO_IPV6, IPV6_TCLASS},
                                                            {IPPROTO_IPV6, IPV6_V6ONLY}}};
 
+bool is_set(int fd, int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof(value);
+    return sys::getsockopt(fd, level, name, &value, &size) == 0 && value != 0;
+}
+
 bool start_thread(void* (*entry)(void*), void* argument) {
     const BlockedSignals blocked;
     pthread_attr_t attributes;
@@ -245,15 +251,19 @@ int Startup::listen(Locked&, const std::shared_ptr<StartupListener>& owner, int 
     leave_pacing(socket);
     sys::set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
     free_port_later(socket);
-    sys::set_option(socket, SOL_SOCKET, SO_REUSEPORT, 0);  // nobody shares the port of a listener
-    const int error = sys::listen(socket, backlog);
+    // No other listener of rdma_cm's shares its port; a plain socket that was there first does.
+    const Address local = Address::local_of(socket);
+    const bool joins = is_set(socket, SOL_SOCKET, SO_REUSEPORT) && plain_listener_at(local) >= 0;
+    sys::set_option(socket, SOL_SOCKET, SO_REUSEPORT, joins ? 1 : 0);
+    int error = sys::listen(socket, backlog);
+    if (error == 0 && joins) error = join_port(socket);
     if (error != 0) return error;
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = next_key_;
     if (const int failed = sys::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event); failed != 0) return failed;
     key = next_key_++;
-    listeners_.emplace(key, Listener{key, socket, owner, Address::local_of(socket), {}, backlog});
+    listeners_.emplace(key, Listener{key, socket, owner, local, {}, backlog});
     return 0;
 }
 
@@ -261,9 +271,7 @@ bool Startup::share_port(Locked&, const Address& wanted) {
     for (auto& [key, listener] : listeners_) {
         const auto owner = listener.owner.lock();
         if (listener.aside || owner == nullptr || !owner->has_own_port_space() || !(listener.local == wanted)) continue;
-        if (!listener.shares && shim::share_port(listener.fd, listener.local) != 0) return false;
-        listener.shares = true;
-        return true;
+        return shim::share_port(listener.fd, listener.local) == 0;
     }
     return false;
 }

@@ -178,7 +178,6 @@ class Startup {
         std::deque<std::uint64_t> half_open;
         int backlog;
         bool paused = false;                             // connections wait in the kernel's backlog
-        bool shares = false;                             // its port, with plain sockets
         bool aside = false;                              // its socket is bound, if that, and does not listen
         std::optional<Clock::time_point> missed_from{};  // when its being aside is to be told of
     };

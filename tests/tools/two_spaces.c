@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // two_spaces [ADDRESS]: rdma_cm listens at a port of the address (127.0.0.1, or an IPv6 one), and then a plain socket does
-// too, as UCX does and cmtime of rdma-core 52 and later. Both stay, and each gets what is its own; when the plain socket has
-// gone rdma_cm's listener goes on. "two_spaces aside": where the plain one listens at all addresses nothing tells the two
-// apart, so what connects is the plain socket's until it has gone, by close() or with a child's end. Exit status 0: so it was.
+// too, as UCX does and cmtime of rdma-core 52 and later; and the other way round. Both stay, and each gets what is its own; when
+// the plain socket has gone rdma_cm's listener goes on. "two_spaces aside": where the plain one listens at all addresses nothing
+// tells the two apart, so what connects is the plain socket's until it has gone, by close() or with a child's end. Exit status 0:
+// so it was.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -112,8 +113,31 @@ static void both_stay(struct rdma_event_channel *channel)
 		close(listener);
 		reaches_rdma_cm(channel);
 	}
-	// Any other socket of the program stays out.
-	check(bind(socket(at.base.sa_family, SOCK_DGRAM, 0), &at.base, size_of_at()) == 0, "UDP's port, which is another");
+}
+
+// The plain one is there first.
+static void the_other_way_round(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_id *id;
+	socklen_t size = size_of_at();
+
+	at.v4.sin_port = 0;
+	int listener = listen_plainly(&at.base, 0);
+
+	check(getsockname(listener, &at.base, &size) == 0, "getsockname");
+	check(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+	check(rdma_bind_addr(id, &at.base) == 0 && rdma_listen(id, 4) == 0, "rdma_listen, where a plain socket is");
+	for (int i = 0; i < 20; ++i) {
+		reaches_the_plain_one(listener);
+		reaches_rdma_cm(channel);
+	}
+	close(listener);
+	reaches_rdma_cm(channel);
+	listener = listen_plainly(&at.base, 0);
+	for (int i = 0; i < 20; ++i) {
+		reaches_the_plain_one(listener);
+		reaches_rdma_cm(channel);
+	}
 }
 
 static void one_steps_aside(void)
@@ -161,6 +185,6 @@ int main(int argc, char **argv)
 	if (aside)
 		one_steps_aside();
 	else
-		both_stay(channel);
+		both_stay(channel), the_other_way_round(channel);
 	return 0;
 }
