@@ -159,9 +159,7 @@ SWRNIC_EXPORT int close(int fd) {
 
 // Has a listener of rdma_cm share its port, or make way for a socket that may share one with what does not listen.
 static bool make_room(int fd, const sockaddr* address, socklen_t size) {
-    int type = 0, shares = 0;
-    socklen_t type_size = sizeof(type), shares_size = sizeof(shares);
-    if (sys::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_STREAM) return false;
+    if (sys::get_option(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM) return false;
     const Address wanted = Address::from(address, size);
     if (wanted.empty()) return false;
     Locked locked;
@@ -170,8 +168,7 @@ static bool make_room(int fd, const sockaddr* address, socklen_t size) {
         sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
         return true;
     }
-    if (sys::getsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shares, &shares_size) != 0 || shares == 0) return false;
-    return locked->startup->step_aside(locked, wanted);
+    return sys::get_option(fd, SOL_SOCKET, SO_REUSEADDR) != 0 && locked->startup->step_aside(locked, wanted);
 }
 
 SWRNIC_EXPORT int bind(int fd, const sockaddr* address, socklen_t size) noexcept {

@@ -50,16 +50,10 @@ void set_traffic_class(int fd, int value) {
     sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, value);
 }
 
-int option(int fd, int level, int name) {
-    int value = 0;
-    socklen_t size = sizeof(value);
-    return sys::getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
-}
-
 }  // namespace
 
 int mark_connect(int fd) {
-    const int before = option(fd, IPPROTO_IP, IP_TOS);
+    const int before = sys::get_option(fd, IPPROTO_IP, IP_TOS);
     set_traffic_class(fd, kOfRdmaCm);
     return before;
 }
@@ -75,7 +69,7 @@ int share_port(int listener, const Address& local) {
     if (second < 0) return second;
     sys::set_option(second, SOL_SOCKET, SO_REUSEPORT, 1);
     if (local.family() == AF_INET6)
-        sys::set_option(second, IPPROTO_IPV6, IPV6_V6ONLY, option(listener, IPPROTO_IPV6, IPV6_V6ONLY));
+        sys::set_option(second, IPPROTO_IPV6, IPV6_V6ONLY, sys::get_option(listener, IPPROTO_IPV6, IPV6_V6ONLY));
     int error = sys::bind(second, local.get(), local.size());
     if (error == 0) error = sys::listen(second, 1);
     if (error == 0) error = attach(listener, kFirst);
@@ -83,19 +77,19 @@ int share_port(int listener, const Address& local) {
     return error;
 }
 
-int plain_listener_at(const Address& local) {
+bool plain_socket_admits(const Address& local) {
     constexpr rlim_t kMost = 65536;  // descriptors; a program with more of them has its listeners among the first
     rlimit limit{};
-    if (local.port() == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+    if (local.port() == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
     const auto end = static_cast<int>(std::min(limit.rlim_cur, kMost));
     for (int fd = 0; fd < end; ++fd) {
-        if (!FdTable::is_foreign(fd) || option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0 ||
-            option(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM || !(Address::local_of(fd) == local))
+        if (!FdTable::is_foreign(fd) || sys::get_option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0 ||
+            sys::get_option(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM || !(Address::local_of(fd) == local))
             continue;
         sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-        return fd;
+        return true;
     }
-    return -1;
+    return false;
 }
 
 int join_port(int listener) {

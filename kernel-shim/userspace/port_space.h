@@ -17,9 +17,10 @@ void unmark_connect(int fd, int traffic_class);
 // SO_REUSEPORT before it is bound. 0 or -errno.
 int share_port(int listener, const Address& local);
 
-// The other way round: a plain socket of this process that listens at the address, or -1. What is bound there beside it
-// must have SO_REUSEPORT, as it has from now on; and join_port(), once it listens. 0 or -errno.
-int plain_listener_at(const Address& local);
+// The other way round: has the plain socket of this process that listens at the address admit a listener beside it,
+// which must have SO_REUSEPORT before it is bound, and join_port() once it listens. False: there is none.
+bool plain_socket_admits(const Address& local);
+// 0 or -errno.
 int join_port(int listener);
 
 }  // namespace swrnic::shim

@@ -115,6 +115,12 @@ inline int set_option(int fd, int level, int name, int value) {
 inline int getsockopt(int fd, int level, int name, void* value, socklen_t* size) {
     return static_cast<int>(call(SYS_getsockopt, fd, level, name, value, size));
 }
+// 0 where there is none.
+inline int get_option(int fd, int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
+}
 inline long send(int fd, const void* buffer, std::size_t size, int flags) {
     return call(SYS_sendto, fd, buffer, size, flags, nullptr, 0);
 }

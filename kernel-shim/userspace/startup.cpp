@@ -34,12 +34,6 @@ constexpr std::array<std::pair<int, int>, 6> kKeptOptions{{{SOL_SOCKET, SO_REUSE
                                                            {IPPROTO_IPV6, IPV6_TCLASS},
                                                            {IPPROTO_IPV6, IPV6_V6ONLY}}};
 
-bool is_set(int fd, int level, int name) {
-    int value = 0;
-    socklen_t size = sizeof(value);
-    return sys::getsockopt(fd, level, name, &value, &size) == 0 && value != 0;
-}
-
 bool start_thread(void* (*entry)(void*), void* argument) {
     const BlockedSignals blocked;
     pthread_attr_t attributes;
@@ -253,7 +247,7 @@ int Startup::listen(Locked&, const std::shared_ptr<StartupListener>& owner, int 
     free_port_later(socket);
     // No other listener of rdma_cm's shares its port; a plain socket that was there first does.
     const Address local = Address::local_of(socket);
-    const bool joins = is_set(socket, SOL_SOCKET, SO_REUSEPORT) && plain_listener_at(local) >= 0;
+    const bool joins = sys::get_option(socket, SOL_SOCKET, SO_REUSEPORT) != 0 && plain_socket_admits(local);
     sys::set_option(socket, SOL_SOCKET, SO_REUSEPORT, joins ? 1 : 0);
     int error = sys::listen(socket, backlog);
     if (error == 0 && joins) error = join_port(socket);

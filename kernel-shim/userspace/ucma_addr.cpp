@@ -48,7 +48,7 @@ int bind_port(int fd, const Address& local, PortMay may) {
     sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     const int again = sys::bind(fd, local.get(), local.size());
     sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 0);
-    if (again != -EADDRINUSE || plain_listener_at(local) < 0) return again;
+    if (again != -EADDRINUSE || !plain_socket_admits(local)) return again;
     sys::set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     return sys::bind(fd, local.get(), local.size());
 }
