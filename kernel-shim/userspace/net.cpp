@@ -229,6 +229,12 @@ void free_port_later(int fd) {
     sys::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 }
 
+// Whichever the socket's family has no use for fails; one for both is asked for both.
+void set_traffic_class(int fd, int value) {
+    sys::set_option(fd, IPPROTO_IP, IP_TOS, value);
+    sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, value);
+}
+
 void set_congestion_control(int fd, std::string_view name) {
     sys::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
 }

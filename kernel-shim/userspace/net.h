@@ -77,6 +77,8 @@ void tell_destination(int fd, int family);
 // Before it listens or connects: what will linger of it must keep no server from its port.
 void free_port_later(int fd);
 
+void set_traffic_class(int fd, int value);  // IPv4's and IPv6's, ECN's two bits with it
+
 // The socket's congestion control if it paces by timers what it sends (BBR), else "". A connection that was established
 // with one stays paced, whatever is chosen later.
 std::string pacing_of(int fd);

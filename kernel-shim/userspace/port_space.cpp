@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "port_space.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -44,22 +43,12 @@ int attach(int listener, Place place) {
     return sys::setsockopt(listener, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
 }
 
-// Whichever the socket's family has no use for fails; one for both is asked for both.
-void set_traffic_class(int fd, int value) {
-    sys::set_option(fd, IPPROTO_IP, IP_TOS, value);
-    sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, value);
-}
-
 }  // namespace
 
 int mark_connect(int fd) {
     const int before = sys::get_option(fd, IPPROTO_IP, IP_TOS);
     set_traffic_class(fd, kOfRdmaCm);
     return before;
-}
-
-void unmark_connect(int fd, int traffic_class) {
-    set_traffic_class(fd, traffic_class);
 }
 
 // A filter is a group's, and there is no group until a second socket listens. This one goes at once.

@@ -8,10 +8,9 @@
 
 namespace swrnic::shim {
 
-// Has what connects next by this socket say so. Returns what the socket's traffic class was, for unmark_connect(), once
-// it is connected.
+// Has what connects next by this socket say so. Returns the traffic class that it had, and is to have again once it is
+// connected.
 int mark_connect(int fd);
-void unmark_connect(int fd, int traffic_class);
 
 // Has plain sockets listen at the address of `listener`, which listens there, from now on. Each of them must have
 // SO_REUSEPORT before it is bound. 0 or -errno.

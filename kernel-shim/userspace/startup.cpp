@@ -280,12 +280,8 @@ bool Startup::step_aside(Locked&, const Address& wanted) {
             continue;
         const int fresh = open_socket(listener.local.family(), SOCK_STREAM | SOCK_NONBLOCK, 0);
         if (fresh < 0) continue;
-        for (const auto& [level, name] : kKeptOptions) {
-            int value = 0;
-            socklen_t size = sizeof(value);
-            if (sys::getsockopt(listener.fd, level, name, &value, &size) == 0)
-                sys::set_option(fresh, level, name, value);
-        }
+        for (const auto& [level, name] : kKeptOptions)
+            sys::set_option(fresh, level, name, sys::get_option(listener.fd, level, name));
         leave_pacing(fresh);
         sys::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
         sys::call(SYS_dup3, fresh, listener.fd, O_CLOEXEC);

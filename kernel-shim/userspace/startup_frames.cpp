@@ -9,7 +9,7 @@
 #include "device_limits.h"
 #include "event_file.h"
 #include "log.h"
-#include "port_space.h"
+#include "net.h"
 #include "startup.h"
 #include "state.h"
 
@@ -146,7 +146,7 @@ int Startup::send_at_once(Pending& pending) {
     if (sent == -EINTR) return -EAGAIN;
     if (sent < 0) return static_cast<int>(sent);
     swrnic_mpa_sent(&pending.mpa, static_cast<std::uint32_t>(sent));
-    unmark_connect(pending.fd, pending.traffic_class);
+    set_traffic_class(pending.fd, pending.traffic_class);
     pending.stage = Stage::kFrames;
     watch(pending, EPOLLIN | (static_cast<std::uint32_t>(sent) < out ? std::uint32_t{EPOLLOUT} : 0u));
     return 0;
@@ -164,7 +164,7 @@ void Startup::on_connected(Locked& locked, Pending& pending, bool failed) {
         if (owner != nullptr) owner->failed(locked, -error, {});
         return;
     }
-    unmark_connect(pending.fd, pending.traffic_class);
+    set_traffic_class(pending.fd, pending.traffic_class);
     owner->connected_from(pending.local);
     pending.stage = Stage::kFrames;
     drive(locked, pending.key);

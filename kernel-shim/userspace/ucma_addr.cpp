@@ -84,9 +84,7 @@ void cm_share_port(const CmId& id, int fd) {
 
 void cm_set_tos(const CmId& id, int fd) {
     if (!id.has_tos) return;
-    // Whichever the socket's family has no use for fails; one for both is asked for both.
-    sys::set_option(fd, IPPROTO_IP, IP_TOS, id.tos);
-    sys::set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, id.tos);
+    set_traffic_class(fd, id.tos);
 }
 
 // ---- bind ----
