@@ -2,24 +2,29 @@
 // swrnicd: carries the RDMA streams of consumers in the kernel (NFS over RDMA).
 #include <fmt/format.h>
 #include <poll.h>
+#include <swrnic-serve.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "config.h"
 #include "log.h"
 #include "precautions.h"
 #include "rights.h"
+#include "settings.h"
 #include "supervisor.h"
 #include "uevents.h"
 
@@ -28,7 +33,9 @@ namespace swrnic::daemon {
 namespace {
 
 constexpr int kExitRefused = 2;
-constexpr int kSlowLook = 5000;  // milliseconds; where the kernel does not tell of devices
+constexpr unsigned kMostWorkers = 4;               // unless more are asked for: each has its memory locked
+constexpr std::int64_t kLongestBusyPoll = 10'000;  // microseconds
+constexpr int kSlowLook = 5000;                    // milliseconds; where the kernel does not tell of devices
 
 constexpr const char* kText =
     R"(Serves every device of the kernel module swrnic.ko: without it consumers in the kernel, such as NFS over RDMA, get no connection.
@@ -56,12 +63,12 @@ bool told_to_end(int signals) {
     return end;
 }
 
-int serve(const Config& config, const std::set<std::string>& devices) {
+int serve(const Settings& settings, const std::set<std::string>& devices) {
     const Fd signals = catch_signals();
     take_precautions();
     if (!keep_the_right_to_serve()) log(LogLevel::kWarn, "cannot give up capabilities: {}", std::strerror(errno));
     Uevents uevents;
-    Supervisor supervisor(config, devices);
+    Supervisor supervisor(settings, devices);
     supervisor.look();
     ::sd_notifyf(0, "READY=1\nSTATUS=%zu devices served", supervisor.served());
     if (supervisor.served() == 0 && !supervisor.look_again())
@@ -83,6 +90,11 @@ int serve(const Config& config, const std::set<std::string>& devices) {
     return 0;
 }
 
+// A processor for each, as far as there are such: a connection waits for another only where both have the same worker.
+unsigned default_workers() {
+    return std::clamp(std::thread::hardware_concurrency(), 1U, kMostWorkers);
+}
+
 int run(int argc, char** argv) {
     CLI::App app{"swrnicd: carries the RDMA connections of the kernel's own consumers"};
     app.name("swrnicd");
@@ -92,19 +104,27 @@ int run(int argc, char** argv) {
     app.add_option("--device", devices, "serve only the device of this name; may be given several times")
         ->type_name("NAME")
         ->allow_extra_args(false);
+    std::int64_t busy_poll = 0;
+    app.add_option("--busy-poll", busy_poll, "how long to look for the next message before sleeping")
+        ->type_name("MICROSECONDS")
+        ->check(CLI::Range(std::int64_t{0}, kLongestBusyPoll));
+    unsigned workers = default_workers();
+    app.add_option("--workers", workers, "processes for each device, among which its connections are shared out")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(1U, unsigned{SWRNIC_SERVE_GROUPS}));
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : kExitRefused;
     }
-    Config config;
+    Settings settings{.config = {}, .busy_poll = std::chrono::microseconds(busy_poll), .workers = workers};
     std::string wrong;
-    if (!load_config(config, wrong)) {
+    if (!load_config(settings.config, wrong)) {
         fmt::print(stderr, "swrnicd: {}\n", wrong);
         return kExitRefused;
     }
-    set_log_level(config.log);
-    return serve(config, {devices.begin(), devices.end()});
+    set_log_level(settings.config.log);
+    return serve(settings, {devices.begin(), devices.end()});
 }
 
 }  // namespace

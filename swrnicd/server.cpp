@@ -56,8 +56,9 @@ swrnic_done to_done(const engine::WorkCompletion& from) {
 Server::Server(const std::string& device, int event_fd, std::unique_ptr<Calls> calls, int gone_fd)
     : device_(device), gone_fd_(gone_fd), events_(event_fd), calls_(std::move(calls)), memory_(*calls_) {}
 
-std::unique_ptr<Server> Server::create(const Config& config, const std::string& device, int event_fd,
+std::unique_ptr<Server> Server::create(const Settings& settings, const std::string& device, int event_fd,
                                        std::unique_ptr<Calls> calls, int gone_fd) {
+    const Config& config = settings.config;
     std::unique_ptr<Server> server(new Server(device, event_fd, std::move(calls), gone_fd));
     server->statistics_ = host::Statistics::create(device.c_str());
     if (!server->statistics_) return nullptr;
@@ -67,7 +68,8 @@ std::unique_ptr<Server> Server::create(const Config& config, const std::string& 
     }
     const engine::EngineOptions options{.user_timeout = config.timeout,
                                         .rnr_timeout = config.rnr_timeout,
-                                        .gives_way = false,  // this process goes before others
+                                        .busy_poll = settings.busy_poll,
+                                        .leaves_poster = false,  // that is the thread itself
                                         .counters = &server->statistics_->engine(),
                                         .trace = server->trace_.get(),
                                         .memory = &server->memory_};

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "calls.h"
-#include "config.h"
 #include "engine/engine.h"
 #include "engine/trace.h"
 #include "host/event_file.h"
 #include "kernel_memory.h"
+#include "settings.h"
 
 namespace swrnic::daemon {
 
@@ -26,7 +26,7 @@ class Server final : public engine::Host {
   public:
     // Takes event_fd; `calls` are the same file's. gone_fd: an eventfd that is raised when the device has gone;
     // borrowed. Null without memory.
-    static std::unique_ptr<Server> create(const Config& config, const std::string& device, int event_fd,
+    static std::unique_ptr<Server> create(const Settings& settings, const std::string& device, int event_fd,
                                           std::unique_ptr<Calls> calls, int gone_fd);
     // Makes the engine's thread, with the rights that the caller has by now: nothing is done before.
     void start();

@@ -38,45 +38,53 @@ const char* why(int error) {
 }  // namespace
 
 Supervisor::~Supervisor() {
-    for (auto& [node, worker] : served_)
+    for (auto& [group, worker] : workers_)
         worker.line = Fd();
-    for (const auto& [node, worker] : served_)
+    for (const auto& [group, worker] : workers_)
         ::waitpid(worker.process, nullptr, 0);
 }
 
 void Supervisor::look() {
-    const std::set<UverbsNode> died = let_go();
+    const std::set<Group> died = let_go();
     const std::vector<UverbsNode> present = list_uverbs();
-    const auto is_absent = [&](const UverbsNode& node) {
-        return !std::binary_search(present.begin(), present.end(), node);
+    const auto is_absent = [&](const UverbsNode& device) {
+        return !std::binary_search(present.begin(), present.end(), device);
     };
     std::erase_if(passed_over_, is_absent);
-    std::erase_if(waiting_, is_absent);
-    for (const UverbsNode& node : present) {
-        if (served_.contains(node) || passed_over_.contains(node)) continue;
-        if (!wanted_.empty() && !wanted_.contains(node.device)) {
-            passed_over_.insert(node);
-        } else if (died.contains(node)) {
-            waiting_.insert(node);  // not at once: whatever killed it may do so again
-        } else if (take_up(node)) {
-            waiting_.erase(node);
-        }
+    std::erase_if(waiting_, [&](const Group& group) { return is_absent(group.device); });
+    for (const UverbsNode& device : present) {
+        if (!wanted_.empty() && !wanted_.contains(device.device)) passed_over_.insert(device);
+        take_up(device, died);
     }
+}
+
+std::size_t Supervisor::served() const {
+    const auto begins_a_served_one = [this](const auto& entry) {
+        return entry.first.number == 0 && is_served(entry.first.device);
+    };
+    return static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(), begins_a_served_one));
+}
+
+bool Supervisor::is_served(const UverbsNode& device) const {
+    for (unsigned number = 0; number < settings_.workers; ++number)
+        if (!workers_.contains({device, number})) return false;
+    return true;
 }
 
 std::optional<std::chrono::milliseconds> Supervisor::look_again() const {
     return waiting_.empty() ? std::nullopt : std::optional(kAgain);
 }
 
-std::set<UverbsNode> Supervisor::let_go() {
-    std::set<UverbsNode> died;
-    std::erase_if(served_, [&died](const auto& entry) {
+std::set<Supervisor::Group> Supervisor::let_go() {
+    std::set<Group> died;
+    std::erase_if(workers_, [&died](const auto& entry) {
         int status = 0;
         if (::waitpid(entry.second.process, &status, WNOHANG) != entry.second.process) return false;
+        const std::string& device = entry.first.device.device;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-            log(LogLevel::kInfo, "{}: has gone", entry.first.device);
+            if (entry.first.number == 0) log(LogLevel::kInfo, "{}: has gone", device);
         } else {
-            log(LogLevel::kError, "{}: its worker has died (wait status {:#x})", entry.first.device, status);
+            log(LogLevel::kError, "{}: a worker of it has died (wait status {:#x})", device, status);
             died.insert(entry.first);
         }
         return true;
@@ -84,25 +92,39 @@ std::set<UverbsNode> Supervisor::let_go() {
     return died;
 }
 
-bool Supervisor::take_up(const UverbsNode& node) {
+void Supervisor::take_up(const UverbsNode& device, const std::set<Group>& died) {
+    const bool was_served = is_served(device);
+    for (unsigned number = 0; number < settings_.workers && !passed_over_.contains(device); ++number) {
+        const Group group{device, number};
+        if (workers_.contains(group)) continue;
+        if (died.contains(group)) {
+            waiting_.insert(group);  // not at once: whatever killed it may do so again
+        } else if (take_up(group)) {
+            waiting_.erase(group);
+        }
+    }
+    if (!was_served && is_served(device)) log(LogLevel::kInfo, "{}: serving", device.device);
+}
+
+bool Supervisor::take_up(const Group& group) {
+    const std::string& device = group.device.device;
     Worker worker;
-    const int error = start_worker(config_, node, worker);
+    const int error = start_worker(settings_, group.device, group.number, worker);
     if (error == EPROTONOSUPPORT) {
-        log(LogLevel::kDebug, "{}: not a device of swrnic.ko", node.device);
-        passed_over_.insert(node);
+        log(LogLevel::kDebug, "{}: not a device of swrnic.ko", device);
+        passed_over_.insert(group.device);
         return true;
     }
     if (error == EPERM || error == ENOTTY || error == EPROTO) {  // it stays so while the device is there
-        log(LogLevel::kError, "{}: {}", node.device, why(error));
-        passed_over_.insert(node);
+        log(LogLevel::kError, "{}: {}", device, why(error));
+        passed_over_.insert(group.device);
         return true;
     }
     if (error != 0) {
-        if (waiting_.insert(node).second) log(LogLevel::kError, "{}: {}", node.device, why(error));
+        if (waiting_.insert(group).second) log(LogLevel::kError, "{}: {}", device, why(error));
         return false;
     }
-    log(LogLevel::kInfo, "{}: serving", node.device);
-    served_.emplace(node, std::move(worker));
+    workers_.emplace(group, std::move(worker));
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "config.h"
+#include "settings.h"
 #include "uverbs.h"
 #include "worker.h"
 
@@ -19,7 +19,8 @@ namespace swrnic::daemon {
 class Supervisor {
   public:
     // wanted: names of devices; empty: all of ours.
-    Supervisor(const Config& config, std::set<std::string> wanted) : config_(config), wanted_(std::move(wanted)) {}
+    Supervisor(const Settings& settings, std::set<std::string> wanted)
+        : settings_(settings), wanted_(std::move(wanted)) {}
     // Ends the workers, and waits for that.
     ~Supervisor();
     Supervisor(const Supervisor&) = delete;
@@ -29,19 +30,29 @@ class Supervisor {
     void look();
     // When it should look again though nobody says so: a device could not be taken up yet.
     std::optional<std::chrono::milliseconds> look_again() const;
-    std::size_t served() const { return served_.size(); }
+    // Those all of whose groups have a worker.
+    std::size_t served() const;
 
   private:
-    // Returns those whose workers have died.
-    std::set<UverbsNode> let_go();
-    // False: try again.
-    bool take_up(const UverbsNode& node);
+    // A group of a device's QPs: what a worker serves.
+    struct Group {
+        UverbsNode device;
+        unsigned number;
+        auto operator<=>(const Group&) const = default;
+    };
 
-    const Config config_;
+    // Returns those whose workers have died.
+    std::set<Group> let_go();
+    void take_up(const UverbsNode& device, const std::set<Group>& died);
+    // False: try again.
+    bool take_up(const Group& group);
+    bool is_served(const UverbsNode& device) const;
+
+    const Settings settings_;
     const std::set<std::string> wanted_;
-    std::map<UverbsNode, Worker> served_;
+    std::map<Group, Worker> workers_;
     std::set<UverbsNode> passed_over_;  // not ours, or not wanted
-    std::set<UverbsNode> waiting_;      // until it looks again; why was logged
+    std::set<Group> waiting_;           // until it looks again; why was logged
 };
 
 }  // namespace swrnic::daemon

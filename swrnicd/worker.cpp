@@ -38,16 +38,17 @@ struct Served {
     std::unique_ptr<Server> server;
 };
 
-int take_up(const Config& config, const UverbsNode& node, int gone_fd, Served& served) {
+int take_up(const Settings& settings, const UverbsNode& node, unsigned group, int gone_fd, Served& served) {
     if (const int error = open_context(node.node, served.context); error != 0) return error;
     auto calls = std::make_unique<Ioctls>(served.context.events.get());
     swrnic_serve serve{};
     serve.version = SWRNIC_SERVE_NEWEST;
-    serve.crc_mode = static_cast<std::uint8_t>(config.crc);
-    serve.fpdu_mode = static_cast<std::uint8_t>(config.fpdu);
+    serve.crc_mode = static_cast<std::uint8_t>(settings.config.crc);
+    serve.fpdu_mode = static_cast<std::uint8_t>(settings.config.fpdu);
+    serve.group = static_cast<std::uint8_t>(group);
     if (const int error = calls->call(SWRNIC_IOC_SERVE, &serve); error != 0) return error;
     if (serve.version < SWRNIC_SERVE_OLDEST) return EPROTO;
-    served.server = Server::create(config, node.device, served.context.events.release(), std::move(calls), gone_fd);
+    served.server = Server::create(settings, node.device, served.context.events.release(), std::move(calls), gone_fd);
     if (!served.server) return ENOMEM;
     if (!give_up_rights()) {
         log(LogLevel::kError, "{}: its worker's rights cannot be given up: {}", node.device, std::strerror(errno));
@@ -61,25 +62,25 @@ int take_up(const Config& config, const UverbsNode& node, int gone_fd, Served& s
 constexpr int kLine = 3;  // behind standard error the only descriptor that a worker has of its parent
 
 // The worker's whole life.
-void work(const Config& config, const UverbsNode& node) {
+void work(const Settings& settings, const UverbsNode& node, unsigned group) {
     const Fd gone(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     const Fd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
     Served served;
-    const int error = take_up(config, node, gone.get(), served);
+    const int error = take_up(settings, node, group, gone.get(), served);
     if (::send(kLine, &error, sizeof error, MSG_NOSIGNAL) != sizeof error || error != 0) return;
     std::array<pollfd, 3> fds{{{signals.get(), POLLIN, 0}, {gone.get(), POLLIN, 0}, {kLine, POLLIN, 0}}};
     while (::poll(fds.data(), fds.size(), -1) < 0) {
     }
 }
 
-[[noreturn]] void become_worker(const Config& config, const UverbsNode& node, int line) {
+[[noreturn]] void become_worker(const Settings& settings, const UverbsNode& node, unsigned group, int line) {
     if (line != kLine) ::dup2(line, kLine);
     ::close_range(kLine + 1, ~0U, 0);
     try {
-        work(config, node);
+        work(settings, node, group);
     } catch (const std::exception& error) {
         log(LogLevel::kError, "{}: unexpected: {}", node.device, error.what());
         ::_exit(1);
@@ -89,13 +90,13 @@ void work(const Config& config, const UverbsNode& node) {
 
 }  // namespace
 
-int start_worker(const Config& config, const UverbsNode& node, Worker& worker) {
+int start_worker(const Settings& settings, const UverbsNode& node, unsigned group, Worker& worker) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return errno;
     worker.line = Fd(ends[0]);
     Fd its(ends[1]);
     worker.process = ::fork();
-    if (worker.process == 0) become_worker(config, node, its.get());
+    if (worker.process == 0) become_worker(settings, node, group, its.get());
     if (worker.process < 0) return errno;
     its = Fd();
     int error = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A process for each device: what talks to peers has no rights, and what has rights talks to none.
+// A process for each group of a device's QPs: what talks to peers has no rights, and what has rights talks to none.
 //
 // The module lets the process that was allowed to serve go on whatever its credentials are later. So the worker opens
 // the device, asks to serve it, and gives up all rights before it takes the first connection.
@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "config.h"
+#include "settings.h"
 #include "uverbs.h"
 
 namespace swrnic::daemon {
@@ -17,8 +17,9 @@ struct Worker {
     Fd line;  // it ends when this closes, so with its parent too
 };
 
-// Starts one; waits until it serves, or says why it cannot. 0 with it in worker, or an errno: as open_context(), and of
-// SWRNIC_IOC_SERVE. The caller has one thread. A worker ends with its device, too; the caller reaps it.
-int start_worker(const Config& config, const UverbsNode& node, Worker& worker);
+// Starts one for that group; waits until it serves, or says why it cannot. 0 with it in worker, or an errno: as
+// open_context(), and of SWRNIC_IOC_SERVE. The caller has one thread. A worker ends with its device, too; the caller
+// reaps it.
+int start_worker(const Settings& settings, const UverbsNode& node, unsigned group, Worker& worker);
 
 }  // namespace swrnic::daemon

@@ -38,16 +38,21 @@ enum swrnic_queue {
 #define SWRNIC_SERVE_OLDEST 3
 #define SWRNIC_SERVE_NEWEST 3
 
+/* The kernel's QPs of a device are shared out among as many files as serve it: those of one file are a group. */
+#define SWRNIC_SERVE_GROUPS 8
+
 struct swrnic_serve {
 	__u32 version;	/* in: the newest that the daemon speaks; out: what both speak from now on */
 	__u8 crc_mode;	/* of the QPs that are made for this file: enum swrnic_crc_mode */
 	__u8 fpdu_mode; /* enum swrnic_fpdu_mode */
-	__u8 reserved[10];
+	__u8 group;	/* which of SWRNIC_SERVE_GROUPS */
+	__u8 reserved[9];
 };
 
 /*
- * From now on the kernel's QPs of this device are made for this file. EPERM without CAP_SYS_ADMIN in the initial user namespace,
- * and outside the network namespace of the device's interface; EBUSY while another file serves; EPROTO: the daemon is too old.
+ * From now on the kernel's QPs of this device are made for this file, or for that of another group: each for the one that has the
+ * fewest. Once for a file. EPERM without CAP_SYS_ADMIN in the initial user namespace, and outside the network namespace of the
+ * device's interface; EBUSY while that group is served, or after SERVE of another; EPROTO: the daemon is too old.
  */
 #define SWRNIC_IOC_SERVE _IOWR('s', 0x80, struct swrnic_serve)
 
@@ -172,7 +177,7 @@ struct swrnic_copy {
 #define SWRNIC_IOC_COPY _IOWR('s', 0x83, struct swrnic_copy)
 
 /* What one RECEIVE or TRANSMIT moves at most, headers and all. */
-#define SWRNIC_MOVED_OCTETS (1u << 17)
+#define SWRNIC_MOVED_OCTETS (160u << 10)
 
 #define SWRNIC_HEADER_TAGGED 16	  /* ULPDU_Length and DDP's tagged header */
 #define SWRNIC_HEADER_UNTAGGED 20 /* and the untagged one */

@@ -58,6 +58,12 @@ static inline struct ib_mr *swr_op_reg_user_mr(struct ib_pd *ibpd, u64 start, u6
 /* From 6.14 on the core itself tells of PORT_ACTIVE and PORT_ERR when the interface's state changes. */
 #define SWR_TELLS_PORT_STATE (LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0))
 
+/* Whether TCP's sendmsg() takes pages to keep, instead of octets to copy. Some older kernels have the flag alone. */
+#define SWR_SENDS_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
+#ifndef MSG_SPLICE_PAGES
+#define MSG_SPLICE_PAGES 0
+#endif
+
 /*
  * What ib_uverbs keeps behind the uobject of a CQ, QP or SRQ: which events the process has not read yet. No header shows it; it has
  * been so since 5.8. unread.c looks before it trusts.

@@ -213,7 +213,7 @@ static void dealloc_driver(struct ib_device *ibdev)
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
 	WARN_ON(!xa_empty(&dev->users));
-	WARN_ON(dev->server);
+	WARN_ON(memchr_inv(dev->servers, 0, sizeof(dev->servers)));
 	swr_counters_put(dev->counters);
 	dev_put(dev->netdev);
 }

@@ -22,6 +22,8 @@ static void file_release(struct kref *kref)
 	put_pid(file->owner);
 	swr_counters_put(file->counters);
 	kvfree(file->buffer);
+	if (file->pages)
+		put_page(file->pages);
 	kfree(file);
 }
 

@@ -9,8 +9,10 @@
 #include "kverbs.h"
 
 #include <linux/align.h>
+#include <linux/bvec.h>
 #include <linux/crc32c.h>
 #include <linux/file.h>
+#include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
@@ -44,12 +46,39 @@ static int read_stream(struct file *stream, void *to, u32 length, int flags)
 	return kernel_recvmsg(sock_from_file(stream), &msg, &vec, 1, length, msg.msg_flags);
 }
 
-static int write_stream(struct file *stream, void *from, u32 length)
+/*
+ * Pages that nobody has any more, in one block for all that a TRANSMIT lays out: what is given to TCP there it does not copy, and
+ * keeps until the peer has it. NULL: memory is short, or this kernel's TCP takes none.
+ */
+static struct page *free_pages_of(struct swr_file *file)
+{
+	if (!SWR_SENDS_PAGES)
+		return NULL;
+	if (file->pages && page_ref_count(file->pages) > 1) {
+		put_page(file->pages);
+		file->pages = NULL;
+	}
+	if (!file->pages)
+		file->pages =
+			alloc_pages(GFP_NOWAIT | __GFP_NOMEMALLOC | __GFP_NOWARN | __GFP_COMP, get_order(SWRNIC_MOVED_OCTETS));
+	return file->pages;
+}
+
+/* From the beginning of `buffer`, which is that of `pages` if there are such. What is shorter than a page is not worth one. */
+static int write_stream(struct file *stream, struct page *pages, void *buffer, u32 length)
 {
 	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
-	struct kvec vec = { .iov_base = from, .iov_len = length };
-	int sent = kernel_sendmsg(sock_from_file(stream), &msg, &vec, 1, length);
+	struct kvec vec = { .iov_base = buffer, .iov_len = length };
+	struct bio_vec lent;
+	int sent;
 
+	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, length);
+	if (pages && length >= PAGE_SIZE) {
+		lent = (struct bio_vec){ .bv_page = pages, .bv_len = length };
+		iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &lent, 1, length);
+		msg.msg_flags |= MSG_SPLICE_PAGES;
+	}
+	sent = sock_sendmsg(sock_from_file(stream), &msg);
 	return sent == -EAGAIN ? 0 : sent;
 }
 
@@ -377,9 +406,12 @@ int swr_transmit(struct swr_file *file, struct swrnic_transmit *transmit, u8 *bu
 {
 	struct swrnic_connected connected;
 	struct file *stream = stream_of(file, transmit->qpn, &connected);
+	struct page *pages = free_pages_of(file);
 	int length = -EINVAL, sent = 0;
 	struct ends ends = {};
 
+	if (pages)
+		buffer = page_address(pages);
 	transmit->error = 0;
 	transmit->done = 0;
 	if (!stream)
@@ -387,7 +419,7 @@ int swr_transmit(struct swr_file *file, struct swrnic_transmit *transmit, u8 *bu
 	if (!(connected.flags & SWRNIC_CONN_MARKERS_TX))
 		length = lay_out_all(file, transmit, connected.flags & SWRNIC_CONN_CRC, buffer, &ends);
 	if (length > 0)
-		sent = write_stream(stream, buffer, length);
+		sent = write_stream(stream, pages, buffer, length);
 	fput(stream);
 	if (length < 0 || sent < 0)
 		return length < 0 ? length : sent;

@@ -16,27 +16,36 @@
 
 /* ---- who serves -------------------------------------------------------------------------------------------------------- */
 
+/* The one that serves the fewest QPs, each of which holds a reference to it. */
 struct swr_file *swr_server_get(struct swr_device *dev)
 {
-	struct swr_file *file;
+	struct swr_file *file, *fewest = NULL;
+	unsigned int group;
 
 	spin_lock_irq(&dev->server_lock);
-	file = dev->server;
-	if (file)
-		kref_get(&file->kref);
+	for (group = 0; group < SWRNIC_SERVE_GROUPS; group++) {
+		file = dev->servers[group];
+		if (file && (!fewest || kref_read(&file->kref) < kref_read(&fewest->kref)))
+			fewest = file;
+	}
+	if (fewest)
+		kref_get(&fewest->kref);
 	spin_unlock_irq(&dev->server_lock);
-	return file;
+	return fewest;
 }
 
 void swr_server_drop_locked(struct swr_file *file)
 {
 	struct swr_device *dev = file->dev;
+	unsigned int group;
 
 	if (!dev)
 		return;
 	spin_lock(&dev->server_lock);
-	if (dev->server == file) {
-		dev->server = NULL;
+	for (group = 0; group < SWRNIC_SERVE_GROUPS; group++) {
+		if (dev->servers[group] != file)
+			continue;
+		dev->servers[group] = NULL;
 		swr_file_put(file); /* never the last: the caller has one */
 	}
 	spin_unlock(&dev->server_lock);
@@ -101,11 +110,11 @@ static int serve_locked(struct swr_file *file, const struct swrnic_serve *serve)
 	if (current->nsproxy->net_ns != dev->net)
 		return -EPERM;
 	spin_lock(&dev->server_lock);
-	if (!dev->server) {
+	if (!dev->servers[serve->group] && !file->serves) {
 		file->crc_mode = serve->crc_mode;
 		file->fpdu_mode = serve->fpdu_mode;
 		kref_get(&file->kref);
-		dev->server = file;
+		dev->servers[serve->group] = file;
 		error = 0;
 	}
 	spin_unlock(&dev->server_lock);
@@ -126,7 +135,7 @@ static int serve(struct swr_file *file, void __user *argument)
 
 	if (copy_from_user(&serve, argument, sizeof(serve)))
 		return -EFAULT;
-	if (serve.crc_mode > SWRNIC_CRC_OFF || serve.fpdu_mode > SWRNIC_FPDU_64K ||
+	if (serve.crc_mode > SWRNIC_CRC_OFF || serve.fpdu_mode > SWRNIC_FPDU_64K || serve.group >= SWRNIC_SERVE_GROUPS ||
 	    memchr_inv(serve.reserved, 0, sizeof(serve.reserved)))
 		return -EINVAL;
 	if (serve.version < SWRNIC_SERVE_OLDEST)

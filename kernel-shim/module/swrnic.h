@@ -111,8 +111,8 @@ struct swr_device {
 	struct swr_counters *counters;	    /* holds a reference */
 	struct xarray mrs;		    /* those of consumers in the kernel, by STag index */
 	u32 next_mr;
-	spinlock_t server_lock;	 /* of server; inside swr_file.lock */
-	struct swr_file *server; /* for which the kernel's QPs are made; holds a reference */
+	spinlock_t server_lock;			       /* of servers; inside swr_file.lock */
+	struct swr_file *servers[SWRNIC_SERVE_GROUPS]; /* for which the kernel's QPs are made; each holds a reference */
 };
 
 /* Somebody with contexts of the device, and what they hold. */
@@ -139,8 +139,9 @@ struct swr_file {
 	bool closed;			 /* nobody reads any more */
 	struct swr_device *dev;		 /* until the ucontext goes */
 	struct swr_user *user;		 /* the same: whose context it is; NULL in swr_file_nobody() */
-	struct mutex moving;		 /* of buffer: one call has it at a time */
+	struct mutex moving;		 /* of buffer and pages: one call has them at a time */
 	void *buffer;			 /* of one that serves: what is moved goes through it, and waits for no memory */
+	struct page *pages;		 /* for what is sent, where TCP may keep it (kstream.c); NULL: there are none */
 	struct delayed_work watch;	 /* from SERVE to the close */
 	atomic_t startups;		 /* QPs of its process that are connecting */
 	struct delayed_work watch_owner; /* while there are such */

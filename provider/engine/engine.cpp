@@ -28,8 +28,7 @@ Engine::Impl::Impl(const EngineOptions& engine_options, Host& engine_host, int c
       counter_(counter),
       control_fd_(control_fd),
       epoll_(static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC))),
-      kick_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      gate_(engine_options.gives_way) {
+      kick_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK))) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kKickEvent;

@@ -56,9 +56,10 @@ class Host {
 struct EngineOptions {
     std::chrono::milliseconds user_timeout{10'000};  // TCP_USER_TIMEOUT and keepalive, for a peer that vanished
     std::chrono::milliseconds rnr_timeout{1'000};  // how long an empty receive queue may hold the stream; 0: not at all
-    // To the program: between messages that follow closely the thread busy-polls, yielding, before it sleeps; and it
-    // leaves the processor that posts come from.
-    bool gives_way = true;
+    // How long the thread looks for the next message before it sleeps, yielding its processor between two looks, where
+    // messages follow closely; 0: not at all. None: tuning::kBusyPoll.
+    std::optional<std::chrono::nanoseconds> busy_poll = std::nullopt;
+    bool leaves_poster = true;           // the thread leaves the processor that posts come from
     EngineCounters* counters = nullptr;  // borrowed; null: the engine's own
     Trace* trace = nullptr;              // borrowed; null: none
     ForeignMemory* memory = nullptr;     // borrowed; not null: requests and STags name what it holds

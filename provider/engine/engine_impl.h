@@ -167,7 +167,7 @@ class Engine::Impl {
     void note_tcp_of_some();
 
     const CycleCounter counter_;
-    const Times times_{counter_.rate()};
+    const Times times_{counter_.rate(), options.busy_poll.value_or(tuning::kBusyPoll)};
 
     int control_fd_;  // -1: none, or the host has given it up; the background thread's
     sys::Fd epoll_, kick_;

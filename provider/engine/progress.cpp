@@ -325,7 +325,7 @@ void Engine::Impl::run() {
         run_timers(pass);
         deliver(pass);
         report();
-        if (!options.gives_way) continue;
+        if (!options.leaves_poster) continue;
         const int here = sched_getcpu();
         if (placement_.should_leave(here, posted_on_.load(std::memory_order_relaxed), gate_.arms_seen()))
             leave_processor(here);

@@ -69,7 +69,7 @@ class PollBackoffTest : public testing::Test {
 
     static constexpr int kPolls = 100;
     static constexpr std::uint64_t kOfTheThread = 2;
-    static constexpr EngineOptions kOptions{.gives_way = false};  // it would busy-poll while no time passes
+    static constexpr EngineOptions kOptions{.busy_poll = 0ns};  // it would look for ever while no time passes
 
     std::atomic<Cycles> now_{Cycles(1'000'000'000)};
     const CycleCounter counter_ = CycleCounter::of(now_, kPlainRate);

@@ -39,7 +39,7 @@ struct Thread {
     // The time until it looks again, in units of the shortest.
     std::int64_t yields_for() const { return gate.yields_for() / tuning::kYield; }
 
-    ThreadGate gate{true};
+    ThreadGate gate;
     ThreadGate::Callers callers{};
     Cycles now = kBegin;
 };
@@ -162,9 +162,16 @@ TEST(ThreadGate, BusyPollsBetweenMessagesThatFollowClosely) {
     EXPECT_FALSE(thread.gate.keeps_looking(kTimes, began, began + cycles(100us)));
     thread.wait(201us);
     EXPECT_EQ(thread.look(), State::kSleep);
-    ThreadGate daemons(false);
-    daemons.on_waited(kTimes, kBegin, kBegin);
-    EXPECT_EQ(daemons.look(kTimes, {}, kBegin), State::kSleep) << "it would not yield";
+}
+
+TEST(ThreadGate, BusyPollsForAsLongAsItWasTold) {
+    constexpr Times kNotAtAll(kRate, 0us), kLong(kRate, 1ms);
+    ThreadGate gate;
+    gate.on_waited(kNotAtAll, kBegin, kBegin);
+    EXPECT_EQ(gate.look(kNotAtAll, {}, kBegin), State::kSleep);
+    gate.on_waited(kLong, kBegin, kBegin + cycles(2ms));
+    EXPECT_EQ(gate.look(kLong, {}, kBegin), State::kBusyPoll);
+    EXPECT_TRUE(gate.keeps_looking(kLong, kBegin, kBegin + cycles(999us)));
 }
 
 // Who wants the processor gets it, for longer while that happens again soon.

@@ -140,7 +140,7 @@ class Side {
     Cycles now_{1'000'000'000};
     SendGate sends_;
     PollGate polls_;
-    ThreadGate thread_{true};
+    ThreadGate thread_;
     ThreadGate::Callers callers_{};
     Cycles yields_until_{};                           // the thread, to those who drive; 0: it does not
     std::uint64_t octets_seen_ = 0, fpdus_seen_ = 0;  // when the socket was empty the last time

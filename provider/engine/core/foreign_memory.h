@@ -95,7 +95,7 @@ class ForeignMemory {
         std::uint32_t done = 0;  // requests that its owner has completed: the first of those that end. None is reported
     };
     static constexpr std::size_t kMostOutgoing = 256;           // FPDUs of one call
-    static constexpr std::size_t kMostOctets = 128 * 1024;      // of them; and of what has begun and `rest`, together
+    static constexpr std::size_t kMostOctets = 160 * 1024;      // of them; and of what has begun and `rest`, together
     static constexpr std::size_t kLongestFpdu = 64 * 1024 + 8;  // whatever a peer says
     virtual Departure transmit(std::uint32_t qpn, std::span<const Outgoing> fpdus, std::span<std::byte> rest) = 0;
 

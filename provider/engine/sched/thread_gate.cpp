@@ -18,7 +18,7 @@ ThreadGate::State ThreadGate::look(const Times& times, const Callers& callers, C
     seen_polls_ = callers.polls;
     seen_arms_ = callers.arms;
     if (active) return State::kYield;
-    const bool busy = gives_way_ && waits_shortly_ && now >= busy_polls_from_;
+    const bool busy = times.busy_poll > Cycles() && waits_shortly_ && now >= busy_polls_from_;
     return busy ? State::kBusyPoll : State::kSleep;
 }
 

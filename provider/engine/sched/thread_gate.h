@@ -31,9 +31,6 @@ class ThreadGate {
         }
     };
 
-    // gives_way: to the program (EngineOptions); else it does not busy-poll.
-    explicit ThreadGate(bool gives_way) : gives_way_(gives_way) {}
-
     // Before each wait.
     State look(const Times& times, const Callers& callers, Cycles now);
     std::uint64_t arms_seen() const { return seen_arms_; }
@@ -56,7 +53,6 @@ class ThreadGate {
     }
 
   private:
-    const bool gives_way_;
     bool waits_shortly_ = false;  // the last time
     // At the last look.
     std::uint64_t seen_done_ = 0, seen_polls_ = 0, seen_arms_ = 0;

@@ -9,7 +9,8 @@
 namespace swrnic::engine {
 
 struct alignas(kCacheLine) Times {
-    explicit constexpr Times(CycleRate rate)
+    // busy_poll_for: as EngineOptions has it.
+    explicit constexpr Times(CycleRate rate, std::chrono::nanoseconds busy_poll_for = tuning::kBusyPoll)
         : burst_gap(rate.cycles_in(tuning::kBurstGap)),
           long_burst_gap(rate.cycles_in(tuning::kLongBurstGap)),
           gather(rate.cycles_in(tuning::kGather)),
@@ -21,7 +22,7 @@ struct alignas(kCacheLine) Times {
           bulk_backoff(rate.cycles_in(tuning::kBulkBackoff)),
           longest_backoff(rate.cycles_in(tuning::kLongestBackoff)),
           burst_goes_on(rate.cycles_in(tuning::kBurstGoesOn)),
-          busy_poll(rate.cycles_in(tuning::kBusyPoll)),
+          busy_poll(rate.cycles_in(busy_poll_for)),
           cooldown(rate.cycles_in(tuning::kCooldown)),
           longest_cooldown(rate.cycles_in(tuning::kLongestCooldown)),
           report_every(rate.cycles_in(tuning::kReportEvery)) {}

@@ -17,8 +17,12 @@ daemon=$!
 until_true 20 serving || die "swrnicd serves not: $(tail -n 5 /tmp/swrnicd)"
 # Who talks to peers has no rights; who opens devices keeps one.
 rights() { sed -nE "s/^(Uid|CapPrm|CapEff|CapInh|CapAmb):\t([0-9a-f]+).*/\1 \2/p" "/proc/$1/status" | tr '\n' ' '; }
-[ "$(rights "$(workers_of $daemon)")" = 'Uid 65534 CapInh 0000000000000000 CapPrm 0000000000000000 CapEff 0000000000000000 CapAmb 0000000000000000 ' ] ||
-    die "the worker's rights: $(rights "$(workers_of $daemon)")"
+none='Uid 65534 CapInh 0000000000000000 CapPrm 0000000000000000 CapEff 0000000000000000 CapAmb 0000000000000000 '
+read -ra workers <<<"$(workers_of $daemon)"
+[ "${#workers[@]}" = "$(nproc)" ] || die "${#workers[@]} workers"
+for worker in "${workers[@]}"; do
+    [ "$(rights "$worker")" = "$none" ] || die "the worker's rights: $(rights "$worker")"
+done
 [ "$(rights $daemon)" = 'Uid 0 CapInh 0000000000000000 CapPrm 00000000002000c0 CapEff 00000000002000c0 CapAmb 0000000000000000 ' ] ||
     die "the daemon's rights: $(rights $daemon)"
 
@@ -53,12 +57,11 @@ more_good() { [ "$(parameter good)" -gt "$1" ]; }
 is_paused() { [ "$(parameter paused)" = Y ]; }
 modprobe consumer rounds=100000 hold_ms=600000 pause_ms=$((3000 * SLOW)) || die "modprobe consumer"
 until_true 60 is_paused || die "no connection"
-worker=$(workers_of $daemon)
-kill -STOP "$worker"
+kill -STOP "${workers[@]}"
 at=$(parameter rounds_done)
 until_true 60 more_rounds "$at" || die "the consumer waits for a daemon that stands still"
 dmesg | grep -q 'stands still' || die "the log does not say that it stands still"
-kill -CONT "$worker"
+kill -CONT "${workers[@]}"
 echo 0 >/sys/module/consumer/parameters/pause_ms
 until_true 90 more_good $(($(parameter good) + 30)) || die "it does not go on: $(tail -n 5 /tmp/swrnicd)"
 rmmod consumer

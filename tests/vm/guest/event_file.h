@@ -27,14 +27,14 @@ static inline struct ibv_context *open_device(const char *name)
 	return context;
 }
 
-/* The provider keeps it to itself; it is the descriptor that says what it is. -1 without one. */
-static inline int find_event_file(void)
+/* The provider keeps it to itself; it is the descriptor that says what it is. Behind one that is known; -1 without one. */
+static inline int find_event_file_behind(int known)
 {
 	char link[64], name[64];
 	ssize_t len;
 	int fd;
 
-	for (fd = 3; fd < 256; fd++) {
+	for (fd = known + 1; fd < 256; fd++) {
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 		len = readlink(link, name, sizeof(name) - 1);
 		if (len <= 0)
@@ -44,6 +44,11 @@ static inline int find_event_file(void)
 			return fd;
 	}
 	return -1;
+}
+
+static inline int find_event_file(void)
+{
+	return find_event_file_behind(2);
 }
 
 /* 0, or the errno that the record got. */

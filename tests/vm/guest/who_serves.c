@@ -38,6 +38,33 @@ static int told(int file)
 	return ioctl(file, SWRNIC_IOC_QP_INFO, &info) ? errno : 0;
 }
 
+static int serve(int file, unsigned int group)
+{
+	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST, .group = group };
+
+	return ioctl(file, SWRNIC_IOC_SERVE, &serve) ? errno : 0;
+}
+
+/* Each group has one server, and each file serves one group. */
+static void expect_groups(const char *device, int served)
+{
+	int other;
+
+	if (!open_device(device))
+		die("no second context");
+	other = find_event_file_behind(served);
+	if (other < 0)
+		die("no second event file");
+	if (serve(other, 0) != EBUSY)
+		die("a group that is served already");
+	if (serve(other, SWRNIC_SERVE_GROUPS) != EINVAL)
+		die("a group that there is not");
+	if (serve(other, 1))
+		die("SERVE of another group");
+	if (serve(other, 2) != EBUSY)
+		die("a second group for one file");
+}
+
 int main(int argc, char **argv)
 {
 	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST }, old = { .version = SWRNIC_SERVE_OLDEST - 1 };
@@ -70,6 +97,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (!granted)
 		return 0;
+	expect_groups(argv[1], file);
 	if (setgid(1000) || setuid(1000))
 		die("setuid");
 	if (told(file) != EINVAL)

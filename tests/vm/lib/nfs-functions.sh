@@ -6,6 +6,8 @@
 
 : "${NFS_SERVER:=swrnic}" "${NFS_CLIENT:=swrnic}" # what each end's device is: swrnic or siw
 : "${NFS_EXPORT_SIZE:=80%}" "${NFS_CRC:=auto}" # of ours
+: "${NFS_DAEMON:=}" # options of its daemons
+read -ra daemon_options <<<"$NFS_DAEMON"
 daemon=''
 
 die() {
@@ -58,10 +60,10 @@ start_daemon() {
     command -v swrnicd >/dev/null || die "no swrnicd in this guest"
     modprobe ib_uverbs || die "modprobe ib_uverbs"
     : >/tmp/swrnicd
-    SWRNIC_LOG=info SWRNIC_CRC=$NFS_CRC swrnicd >>/tmp/swrnicd 2>&1 &
+    SWRNIC_LOG=info SWRNIC_CRC=$NFS_CRC swrnicd "${daemon_options[@]}" >>/tmp/swrnicd 2>&1 &
     daemon=$!
     if [ -e /run/netns/n2 ]; then
-        SWRNIC_LOG=info SWRNIC_CRC=$NFS_CRC nsenter --net=/run/netns/n2 swrnicd >>/tmp/swrnicd 2>&1 & # not in_client, whose process is another
+        SWRNIC_LOG=info SWRNIC_CRC=$NFS_CRC nsenter --net=/run/netns/n2 swrnicd "${daemon_options[@]}" >>/tmp/swrnicd 2>&1 & # not in_client, whose process is another
         daemon+=" $!"
     fi
     until_true 20 serving $ours || die "swrnicd serves not: $(tail -n 5 /tmp/swrnicd)"
