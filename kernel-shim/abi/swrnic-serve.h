@@ -33,10 +33,11 @@ enum swrnic_queue {
 
 /*
  * The versions of these calls that this end speaks. Version 1 was told by nobody: its SERVE has another number, so that between it
- * and a later one there is ENOTTY on either side. In version 2 RECEIVE left nothing in the stream.
+ * and a later one there is ENOTTY on either side. In version 2 RECEIVE left nothing in the stream; in version 3 one file
+ * served all, and a call moved 128 KiB.
  */
-#define SWRNIC_SERVE_OLDEST 3
-#define SWRNIC_SERVE_NEWEST 3
+#define SWRNIC_SERVE_OLDEST 4
+#define SWRNIC_SERVE_NEWEST 4
 
 /* The kernel's QPs of a device are shared out among as many files as serve it: those of one file are a group. */
 #define SWRNIC_SERVE_GROUPS 8
