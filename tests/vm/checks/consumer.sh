@@ -64,6 +64,16 @@ dmesg | grep -q 'stands still' || die "the log does not say that it stands still
 kill -CONT "${workers[@]}"
 echo 0 >/sys/module/consumer/parameters/pause_ms
 until_true 90 more_good $(($(parameter good) + 30)) || die "it does not go on: $(tail -n 5 /tmp/swrnicd)"
+
+# A worker dies: its QPs end, another takes its place, and the rest stay.
+another_instead_of() {
+    local now
+    now=" $(workers_of $daemon) "
+    [[ $now != *" $1 "* && $now == *" ${workers[0]} "* && $(wc -w <<<"$now") = "${#workers[@]}" ]]
+}
+kill -9 "${workers[-1]}"
+until_true 20 another_instead_of "${workers[-1]}" || die "workers: $(workers_of $daemon), of ${workers[*]}: $(tail -n 5 /tmp/swrnicd)"
+until_true 90 more_good $(($(parameter good) + 30)) || die "it does not go on: $(tail -n 5 /tmp/swrnicd)"
 rmmod consumer
 kill $daemon
 wait $daemon || die "swrnicd ended with $?: $(tail -n 5 /tmp/swrnicd)"
