@@ -99,14 +99,14 @@ void Supervisor::take_up(const UverbsNode& device, const std::set<Group>& died) 
         if (workers_.contains(group)) continue;
         if (died.contains(group)) {
             waiting_.insert(group);  // not at once: whatever killed it may do so again
-        } else if (take_up(group)) {
+        } else if (start(group)) {
             waiting_.erase(group);
         }
     }
     if (!was_served && is_served(device)) log(LogLevel::kInfo, "{}: serving", device.device);
 }
 
-bool Supervisor::take_up(const Group& group) {
+bool Supervisor::start(const Group& group) {
     const std::string& device = group.device.device;
     Worker worker;
     const int error = start_worker(settings_, group.device, group.number, worker);

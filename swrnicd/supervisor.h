@@ -43,9 +43,10 @@ class Supervisor {
 
     // Returns those whose workers have died.
     std::set<Group> let_go();
+    // Starts a worker for each group that has none, but for those whose last one has died just now.
     void take_up(const UverbsNode& device, const std::set<Group>& died);
     // False: try again.
-    bool take_up(const Group& group);
+    bool start(const Group& group);
     bool is_served(const UverbsNode& device) const;
 
     const Settings settings_;
