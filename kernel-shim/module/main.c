@@ -24,6 +24,7 @@ static void begin_test(void)
 {
 	static_branch_inc(&memalloc_socks_key);
 }
+
 static void end_test(void)
 {
 	static_branch_dec(&memalloc_socks_key);
@@ -32,6 +33,7 @@ static void end_test(void)
 static void begin_test(void)
 {
 }
+
 static void end_test(void)
 {
 }
