@@ -11,6 +11,7 @@
 #include "engine/core/copy.h"
 #include "engine/fault_recovery.h"
 #include "engine/messages.h"
+#include "page_that_goes.h"
 #include "wire/terminate.h"
 
 namespace swrnic::engine::test {
@@ -443,17 +444,15 @@ TEST(Rfc7306, MemoryThatTheProgramTookAwayEndsTheStreamAlone) {
         for (const bool swaps : {true, false}) {
             Rig rig;
             ASSERT_TRUE(rig.start(agreed()));
-            auto* const page = static_cast<std::byte*>(
-                mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-            const auto to = reinterpret_cast<std::uintptr_t>(page);
-            const std::uint32_t stag = rig.memory.add(Rig::kPd, page, 4096, to, kAllRights);
+            const swrnic::test::PageThatGoes page;
+            const auto to = reinterpret_cast<std::uintptr_t>(page.data());
+            const std::uint32_t stag = rig.memory.add(Rig::kPd, page.data(), page.size(), to, kAllRights);
             wire::AtomicRequest request = fetch_add(stag, to, 5);
             if (swaps) request.opcode = wire::AtomicOpcode::kCmpSwap;
             append_fpdu(rig.script.inbound, atomic_request(request, 1), false, false);
-            unmapped ? munmap(page, 4096) : mprotect(page, 4096, PROT_READ);
+            unmapped ? page.unmap() : page.protect(PROT_READ);
             rig.receive();
             EXPECT_EQ(terminate_of(rig), wire::fault::kReadInvalidStag);
-            if (!unmapped) munmap(page, 4096);
         }
     }
 }

@@ -17,6 +17,8 @@ TSHARK = ["tshark", "--disable-protocol", "rpcordma", "--disable-protocol", "smb
           "-o", "tcp.reassemble_out_of_order:TRUE"]
 FIELDS = ["frame.number", "tcp.stream", "ip.src", "ipv6.src", "tcp.srcport", "tcp.seq", "tcp.len", "frame.protocols",
           "iwarp_mpa.ulpdulength", "iwarp_mpa.pdlength", "iwarp_mpa.req", "iwarp_mpa.rep"]
+# Where tshark knows these (4.6 does), IRD and ORD at the start of the private data are no part of iwarp_mpa.pdlength.
+DEPTHS = ["iwarp_mpa.enhanced", "iwarp_mpa.legacy"]
 
 
 class Capture:
@@ -55,6 +57,11 @@ def tshark(path, *more):
     return done.stdout
 
 
+def knows(path, field):
+    """Whether tshark has such a field. One that it has not ends it."""
+    return subprocess.run([*TSHARK, "-r", path, "-c", "1", "-T", "fields", "-e", field], capture_output=True, check=False).returncode == 0
+
+
 def padded(ulpdu):
     """Octets on the wire of an FPDU without markers: length field, ULPDU, pad, CRC. RFC 5044 4.4."""
     return (2 + ulpdu + 3) // 4 * 4 + 4
@@ -77,10 +84,11 @@ def account(path):
     """Per direction: every octet of TCP payload must belong to an MPA frame that was decoded."""
     directions = {}
     arguments = ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,", "-E", "separator=\t"]
-    for name in FIELDS:
+    fields = FIELDS + (DEPTHS if all(knows(path, field) for field in DEPTHS) else [])
+    for name in fields:
         arguments += ["-e", name]
     for line in tshark(path, *arguments).splitlines():
-        row = dict(zip(FIELDS, line.split("\t")))
+        row = dict(zip(fields, line.split("\t")))
         if not row["tcp.len"]:
             continue
         way = directions.setdefault((row["tcp.stream"], row["ip.src"] or row["ipv6.src"], row["tcp.srcport"]),
@@ -91,7 +99,7 @@ def account(path):
         way.decoded += sum(padded(n) for n in numbers(row["iwarp_mpa.ulpdulength"]))
         if row["iwarp_mpa.req"] or row["iwarp_mpa.rep"]:
             way.startup += 1
-            way.decoded += 20 + sum(numbers(row["iwarp_mpa.pdlength"]))
+            way.decoded += 20 + sum(numbers(row["iwarp_mpa.pdlength"])) + 4 * any(row.get(field) for field in DEPTHS)
     return directions
 
 

@@ -23,7 +23,8 @@ for page in "$pages"/*.[157]; do
         said=$(mandoc -T lint -W warning "$page") || fail "$page: $said"
     fi
 done
-commands=$("$swrnic" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]*\) .*/\1/p')
+# CLI11 2.6 writes its headings in capitals.
+commands=$("$swrnic" --help | sed -n '/^Subcommands:/I,$s/^  \([a-z]*\) .*/\1/p')
 [ "$(wc -w <<<"$commands")" -ge 4 ] || fail "swrnic --help tells of no commands"
 for command in $commands; do
     [ -e "$pages/swrnic-$command.1" ] || fail "no page swrnic-$command(1)"

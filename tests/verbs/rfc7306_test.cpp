@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Immediate data and atomics, between QPs of rdma_cm and between QPs that are wired by hand. The sequences of calls are
 // those of programs.
-#include <sys/mman.h>
 
 #include <atomic>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "page_that_goes.h"
 #include "pair.h"
 
 namespace swrnic::test {
@@ -261,12 +261,12 @@ TEST_P(Rfc7306, atomics_need_their_right) {
 }
 
 TEST_P(Rfc7306, an_atomic_on_memory_that_is_gone_ends_the_stream_and_not_the_process) {
-    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const ibv_mr* const victim = reg(page, 4096, kAll);
-    munmap(page, 4096);
+    const PageThatGoes page;
+    const ibv_mr* const victim = reg(page.data(), page.size(), kAll);
+    page.unmap();
     ibv_sge sge = source(8);
     ibv_send_wr wr = request(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge);
-    wr.wr.atomic.remote_addr = address(page);
+    wr.wr.atomic.remote_addr = address(page.data());
     wr.wr.atomic.rkey = victim->rkey;
     ASSERT_EQ(post(from(), wr), 0);
     EXPECT_EQ(next(sends()).status, IBV_WC_REM_ACCESS_ERR);
