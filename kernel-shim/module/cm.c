@@ -196,7 +196,7 @@ int swr_iw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 		mutex_unlock(&conn->lock);
 		swr_conn_put(conn);
 	}
-	if (error == -ECONNRESET || error == -ENETDOWN)
+	if (error == -ECONNRESET || error == -EHOSTUNREACH)
 		return accept_and_end(cm_id, param->qpn, error);
 	return error;
 }

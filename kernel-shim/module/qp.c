@@ -100,7 +100,7 @@ int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn)
 	error = -EINVAL;
 	spin_lock_irqsave(&qp->lock, flags);
 	if (READ_ONCE(qp->file->closed) || READ_ONCE(qp->file->dead) || READ_ONCE(qp->file->still)) {
-		error = -ENETDOWN; /* NFS tries again after a while; after others at once, and for good */
+		error = -EHOSTUNREACH; /* NFS tries again after a while; after most others at once, or not any more */
 	} else if (may_attach(qp, conn)) {
 		swr_conn_get(conn);
 		qp->conn = conn;

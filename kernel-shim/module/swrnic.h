@@ -321,7 +321,7 @@ struct ib_qp *swr_iw_get_qp(struct ib_device *ibdev, int qpn);
 void swr_iw_add_ref(struct ib_qp *ibqp);
 void swr_iw_rem_ref(struct ib_qp *ibqp);
 struct swr_conn *swr_qp_conn(struct swr_qp *qp); /* with a reference, or NULL */
-/* 0; -EINVAL: may not connect now; -ENETDOWN: nobody drives it; -ENOMEM: too many are under way */
+/* 0; -EINVAL: may not connect now; -EHOSTUNREACH: nobody drives it; -ENOMEM: too many are under way */
 int swr_qp_attach(struct swr_qp *qp, struct swr_conn *conn);
 void swr_qp_detach(struct swr_qp *qp, struct swr_conn *conn);
 void swr_qp_started(struct swr_qp *qp, struct swr_conn *conn); /* the startup is over; under swr_conn.lock */
