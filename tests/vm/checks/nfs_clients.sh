@@ -32,7 +32,6 @@ rate() {
 }
 write_file() { dd if=/tmp/source of="/mnt/$1/file$1" bs="$2" oflag=direct conv=notrunc 2>"/tmp/dd.$1"; }
 read_file() { dd if="/mnt/$1/file$1" of=/dev/null bs="$2" iflag=direct 2>"/tmp/dd.$1"; }
-median() { sort -g "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 
 make_ends
 start_daemon
@@ -54,7 +53,7 @@ for block in $NFS_BLOCKS; do
         done
     done
     for what in write_file read_file; do
-        awk -v what="${what%_file}, $block" -v one="$(median /tmp/$what.one.rate)" -v four="$(median /tmp/$what.four.rate)" -v least="$NFS_LEAST" '
+        awk -v what="${what%_file}, $block" -v one="$(median </tmp/$what.one.rate)" -v four="$(median </tmp/$what.four.rate)" -v least="$NFS_LEAST" '
             BEGIN {
                 printf "%-24s %10s %10s %8.2f\n", what, one, four, four / one
                 if (four / one < least) print what >>"/tmp/slower"

@@ -35,8 +35,6 @@ rate() {
     awk -v octets="$NFS_BIG" -v us=$((end - begin)) 'BEGIN { printf "%.2f\n", octets / 1048576 * 1000000 / us }'
 }
 
-median() { sort -g "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
-
 # runs KIND: one mount, each block size once; figures go to /tmp/KIND.WHAT.
 runs() {
     local kind=$1 transport=rdma block
@@ -60,7 +58,7 @@ table() {
         for block in $NFS_BLOCKS; do
             row=$(printf '%-28s' "$what, MTU $mtu, $block")
             for kind in swrnic siw tcp; do
-                if [ -s "/tmp/$kind.$what.$block" ]; then row+=" $(median "/tmp/$kind.$what.$block")"; else row+=' -'; fi
+                if [ -s "/tmp/$kind.$what.$block" ]; then row+=" $(median <"/tmp/$kind.$what.$block")"; else row+=' -'; fi
             done
             awk '{ ours = $(NF - 2); siw = $(NF - 1); tcp = $NF
                 printf "%-28s %10s %10s %10s %8s %8s %8s\n", substr($0, 1, 28), ours, siw, tcp, ratio(ours, siw), ratio(ours, tcp), ratio(siw, tcp) }

@@ -44,8 +44,6 @@ lat() {
 tcp_bw() { figure=$(rawtcp bw "$1" 1 | tail -n 1 | awk '{print $1 * 1000000 / 1048576}'); }
 tcp_lat() { figure=$(rawtcp lat 64 2000 "$1" | tail -n 1 | awk '{print $1}'); }
 
-median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
-
 # row NAME: the three files' medians, and how ours compares; better: 1 if more is better.
 row() {
     local ours siw tcp

@@ -48,6 +48,9 @@ until_true() {
     done
 }
 
+# median: the middle one of the numbers on standard input, the lower one of two.
+median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
 # listening PORT: somebody listens there, on TCP; kernel sockets do not show up in every ss, so /proc is asked.
 listening() {
     local hex
