@@ -20,6 +20,8 @@ namespace {
 constinit std::atomic<int> g_mode{0};
 constinit std::atomic<State*> g_state{nullptr};
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+constinit std::atomic<int> g_waiting{0};  // threads, for the lock
+constinit std::atomic<int> g_served{0};   // grows with each of them that gets it
 constinit std::atomic<int> g_pid{0};
 
 void before_fork() {
@@ -27,6 +29,18 @@ void before_fork() {
 }
 void in_parent() {
     pthread_mutex_unlock(&g_lock);
+}
+
+// Whoever waits already goes first.
+void lock() {
+    const int served = g_served.load();
+    if (g_waiting.load() > 0) g_served.wait(served);
+    if (pthread_mutex_trylock(&g_lock) == 0) return;
+    g_waiting.fetch_add(1);
+    pthread_mutex_lock(&g_lock);
+    g_waiting.fetch_sub(1);
+    g_served.fetch_add(1);  // after it has ceased to wait, or who sees it wait would miss this
+    g_served.notify_all();
 }
 
 // What was opened before the fork belongs to the parent. The child closes its copies of the userspace shim's own
@@ -47,6 +61,7 @@ void abandon(State& state) {
 void in_child() {
     g_pid.store(sys::getpid(), std::memory_order_relaxed);
     if (g_state.load(std::memory_order_relaxed) != nullptr) abandon(*g_state.load(std::memory_order_relaxed));
+    g_waiting.store(0);  // their threads do not exist here
     pthread_mutex_unlock(&g_lock);
 }
 
@@ -114,7 +129,7 @@ Mode mode() {
 }
 
 Locked::Locked() {
-    pthread_mutex_lock(&g_lock);
+    lock();
     if (g_state.load(std::memory_order_relaxed) == nullptr) g_state.store(make_state(), std::memory_order_release);
 }
 

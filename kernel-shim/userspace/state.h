@@ -57,6 +57,11 @@ struct State {
 };
 
 // Proof of the lock. Functions that need it take one by reference.
+//
+// Who has waited for the lock gets it before those who come later. With a mutex alone a thread that issues one command
+// behind the other has it again each time before another has woken, such as one that has been told of an event and asks
+// for it; until the first destroys the id, the event with it, and the other waits for good (rping of rdma-core 60 and
+// later).
 class Locked {
   public:
     Locked();

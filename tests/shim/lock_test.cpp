@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Who gets the lock of the userspace shim.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "state.h"
+
+namespace swrnic::shim {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool sleeps(pid_t thread) {
+    std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("State:")) return line.find("S (sleeping)") != std::string::npos;
+    }
+    return false;
+}
+
+// The other thread has to be woken when the lock is free; this one is there at once.
+TEST(Lock, WhoWaitsGoesBeforeWhoComes) {
+    for (int i = 0; i < 100; ++i) {
+        std::atomic<pid_t> thread = 0;
+        std::atomic<bool> served = false;
+        std::optional<Locked> first(std::in_place);
+        std::thread other([&] {
+            thread = static_cast<pid_t>(syscall(SYS_gettid));
+            const Locked locked;
+            served = true;
+        });
+        while (thread == 0 || !sleeps(thread))
+            std::this_thread::sleep_for(100us);
+        first.reset();
+        bool before = false;
+        {
+            const Locked next;
+            before = served;
+        }
+        other.join();
+        ASSERT_TRUE(before) << "after " << i << " times";
+    }
+}
+
+}  // namespace
+}  // namespace swrnic::shim
