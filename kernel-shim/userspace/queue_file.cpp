@@ -53,7 +53,7 @@ bool QueueFile::take_token_now() {
     const iovec slot{&token, sizeof(token)};
     const int fd = any_fd();
     long result = sys::call(SYS_preadv2, fd, &slot, 1, -1L, -1L, RWF_NOWAIT);
-    if (result == -EOPNOTSUPP) {  // kernels before 5.8
+    if (result == -EOPNOTSUPP || result == -ENOSYS) {  // kernels before 5.8; emulators, which may not know the call
         const int flags = sys::fcntl(fd, F_GETFL, 0);
         sys::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
         result = sys::read(fd, &token, sizeof(token));
