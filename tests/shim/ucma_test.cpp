@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // rdma_cm commands: framing, ids, addresses, events.
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/if_tun.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <array>
+#include <cstddef>
 
 #include "raw.h"
 
@@ -227,6 +234,36 @@ TEST(Ucma, DestroyCountsWhatWasReportedAndDropsTheRest) {
     ASSERT_EQ(cm.destroy_id(id, &reported), 0);
     EXPECT_EQ(reported, 1u);
     EXPECT_FALSE(readable(cm.fd.get(), 0)) << "ROUTE_RESOLVED went with its id";
+}
+
+// From here on the kernel answers a system call by an error.
+bool refuse_call(std::uint32_t number, std::uint32_t error) {
+    std::array<sock_filter, 4> code{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+    const sock_fprog program{code.size(), code.data()};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Kernels before 5.8 refuse the flag, emulators and old sandboxes the call.
+TEST(Ucma, DescriptorIsReadableForAnEventAloneWithoutPreadv2) {
+    for (const int error : {EOPNOTSUPP, ENOSYS}) {
+        const pid_t child = fork();
+        if (child == 0) {
+            if (!refuse_call(SYS_preadv2, static_cast<std::uint32_t>(error))) _exit(1);
+            const Cm cm;
+            const std::uint32_t id = cm.create_id(1);
+            const sockaddr_in to = loopback(1);
+            if (cm.resolve(id, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0 || !cm.event()) _exit(2);
+            if (readable(cm.fd.get(), 0)) _exit(3);
+            _exit(cm.resolve_route(id) == 0 && cm.event() ? 0 : 4);
+        }
+        int status = 0;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFEXITED(status));
+        EXPECT_EQ(WEXITSTATUS(status), 0) << "1: no seccomp; 3: readable for nothing; error " << error;
+    }
 }
 
 TEST(Ucma, CommandsOutOfOrder) {
