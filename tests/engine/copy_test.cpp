@@ -15,29 +15,13 @@
 #include <vector>
 
 #include "engine/fault_recovery.h"
+#include "page_that_goes.h"
 
 namespace swrnic::engine::test {
 
 namespace {
 
 const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-
-// Two pages; what the second is, a test says.
-class Pages {
-  public:
-    Pages()
-        : at_(static_cast<std::byte*>(
-              mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
-    ~Pages() { munmap(at_, 2 * kPage); }
-    Pages(const Pages&) = delete;
-    Pages& operator=(const Pages&) = delete;
-    std::byte* second() const { return at_ + kPage; }
-    void unmap() const { munmap(second(), kPage); }
-    void protect(int rights) const { mprotect(second(), kPage, rights); }
-
-  private:
-    std::byte* at_;
-};
 
 std::byte* page_of_handler;
 volatile sig_atomic_t handled;  // a handler changes it
@@ -85,11 +69,11 @@ TEST(CopyTest, CopiesEveryOctetAndNoOther) {
 TEST(CopyTest, FailsWhereMemoryIsGone) {
     recover_from_faults();
     std::vector<std::byte> good = octets(150);
-    const Pages pages;
-    pages.unmap();
+    const swrnic::test::PageThatGoes page;
+    page.unmap();
     for (std::size_t length = 1; length <= good.size(); ++length) {
         for (std::size_t inside = 0; inside < length; ++inside) {
-            std::byte* const bad = pages.second() - inside;
+            std::byte* const bad = page.data() - inside;
             ASSERT_FALSE(copy_octets(bad, good.data(), length)) << length << " octets, " << inside << " before the end";
             ASSERT_FALSE(copy_octets(good.data(), bad, length)) << length << " octets, " << inside << " before the end";
         }
@@ -117,21 +101,21 @@ TEST(CopyTest, FailsWhereProtectionIsNobodys) {
     signal(SIGSEGV, SIG_DFL);
     recover_from_faults();
     const std::vector<std::byte> good = octets(100);
-    const Pages pages;
-    pages.protect(PROT_READ);
-    EXPECT_FALSE(copy_octets(pages.second(), good.data(), good.size()));
+    const swrnic::test::PageThatGoes page;
+    page.protect(PROT_READ);
+    EXPECT_FALSE(copy_octets(page.data(), good.data(), good.size()));
 }
 
 #ifdef __SANITIZE_ADDRESS__
 // It would end the process with a report.
 TEST(CopyTest, FailsWhereASanitizersHandlerIsBeforeUs) {
     const std::vector<std::byte> good = octets(100);
-    const Pages pages;
+    const swrnic::test::PageThatGoes page;
     EXPECT_EXIT(
         {
             recover_from_faults();
-            pages.protect(PROT_NONE);
-            _exit(copy_octets(pages.second(), good.data(), good.size()) ? 1 : 0);
+            page.protect(PROT_NONE);
+            _exit(copy_octets(page.data(), good.data(), good.size()) ? 1 : 0);
         },
         testing::ExitedWithCode(0), "");
 }
@@ -140,17 +124,17 @@ TEST(CopyTest, FailsWhereASanitizersHandlerIsBeforeUs) {
 // A write barrier, set before us or since.
 TEST(CopyTest, GoesOnWhenTheProgramLiftsTheProtection) {
     const std::vector<std::byte> good = octets(100);
-    const Pages pages;
-    page_of_handler = pages.second();
+    const swrnic::test::PageThatGoes page;
+    page_of_handler = page.data();
     for (const bool again : {false, true}) {
         if (again) recover_from_faults();
         set_handler(SIGSEGV, &lift);
         if (!again) recover_from_faults();
-        pages.protect(PROT_READ);
+        page.protect(PROT_READ);
         handled = 0;
-        ASSERT_TRUE(copy_octets(pages.second(), good.data(), good.size()));
+        ASSERT_TRUE(copy_octets(page.data(), good.data(), good.size()));
         EXPECT_EQ(handled, 1);
-        EXPECT_TRUE(std::equal(good.begin(), good.end(), pages.second()));
+        EXPECT_TRUE(std::equal(good.begin(), good.end(), page.data()));
     }
     signal(SIGSEGV, SIG_DFL);
 }
@@ -158,14 +142,14 @@ TEST(CopyTest, GoesOnWhenTheProgramLiftsTheProtection) {
 // As the run time of Rust does for a fault that it does not know.
 TEST(CopyTest, FailsWhenTheProgramsHandlerGivesUp) {
     const std::vector<std::byte> good = octets(100);
-    const Pages pages;
+    const swrnic::test::PageThatGoes page;
     for (int round = 0; round < 2; ++round) {
         signal(SIGSEGV, &give_up);
         recover_from_faults();
-        pages.protect(PROT_READ);
+        page.protect(PROT_READ);
         handled = 0;
-        EXPECT_FALSE(copy_octets(pages.second(), good.data(), good.size()));
-        EXPECT_FALSE(copy_octets(pages.second(), good.data(), good.size()));
+        EXPECT_FALSE(copy_octets(page.data(), good.data(), good.size()));
+        EXPECT_FALSE(copy_octets(page.data(), good.data(), good.size()));
         EXPECT_GE(handled, 1);
     }
     signal(SIGSEGV, SIG_DFL);
@@ -173,14 +157,14 @@ TEST(CopyTest, FailsWhenTheProgramsHandlerGivesUp) {
 
 // As programs do that look whether memory is there. Nothing of the first time may be left for the second.
 TEST(CopyTest, TheProgramsHandlerMayJumpOut) {
-    const Pages pages;
-    pages.protect(PROT_NONE);
+    const swrnic::test::PageThatGoes page;
+    page.protect(PROT_NONE);
     set_handler(SIGSEGV, [](int, siginfo_t*, void*) { siglongjmp(way_out, 1); });
     recover_from_faults();
     static int round;  // not in a register: a jump may bring an old value back
     for (round = 0; round < 3; ++round) {
         if (sigsetjmp(way_out, 1) == 0) {
-            *static_cast<volatile std::byte*>(pages.second()) = std::byte(1);
+            *static_cast<volatile std::byte*>(page.data()) = std::byte(1);
             FAIL() << "there is no fault";
         }
     }
@@ -190,7 +174,7 @@ TEST(CopyTest, TheProgramsHandlerMayJumpOut) {
 // It was ours before, and is called for what is not wanted; then ours was set in front of it once more.
 TEST(CopyTest, AHandlerMayCallTheOneBeforeIt) {
     const std::vector<std::byte> good = octets(100);
-    const Pages pages;
+    const swrnic::test::PageThatGoes page;
     EXPECT_EXIT(
         {
             signal(SIGSEGV, SIG_DFL);
@@ -200,16 +184,16 @@ TEST(CopyTest, AHandlerMayCallTheOneBeforeIt) {
                 one_before.sa_sigaction(number, info, context);
             });
             recover_from_faults();
-            pages.protect(PROT_READ);
-            if (copy_octets(pages.second(), good.data(), good.size())) _exit(1);
-            *static_cast<volatile std::byte*>(pages.second()) = std::byte(1);
+            page.protect(PROT_READ);
+            if (copy_octets(page.data(), good.data(), good.size())) _exit(1);
+            *static_cast<volatile std::byte*>(page.data()) = std::byte(1);
         },
         testing::KilledBySignal(SIGSEGV), "");
 }
 
 // A handler that says what it knows once, and lets the process end by the fault's coming again.
 TEST(CopyTest, AHandlerForOnceIsCalledOnce) {
-    const Pages pages;
+    const swrnic::test::PageThatGoes page;
     EXPECT_EXIT(
         {
             struct sigaction once {};
@@ -219,28 +203,28 @@ TEST(CopyTest, AHandlerForOnceIsCalledOnce) {
             once.sa_flags = static_cast<int>(SA_RESETHAND);
             sigaction(SIGSEGV, &once, nullptr);
             recover_from_faults();
-            pages.protect(PROT_NONE);
-            *static_cast<volatile std::byte*>(pages.second()) = std::byte(1);
+            page.protect(PROT_NONE);
+            *static_cast<volatile std::byte*>(page.data()) = std::byte(1);
         },
         testing::KilledBySignal(SIGSEGV), "^once\n$");
 }
 
 // A fault that is the program's own is its handler's, or ends it as if we were not there.
 TEST(CopyTest, OtherFaultsAreTheProgramsOwn) {
-    const Pages pages;
-    page_of_handler = pages.second();
+    const swrnic::test::PageThatGoes page;
+    page_of_handler = page.data();
     set_handler(SIGSEGV, &lift);
     recover_from_faults();
-    pages.protect(PROT_NONE);
+    page.protect(PROT_NONE);
     handled = 0;
-    *static_cast<volatile std::byte*>(pages.second()) = std::byte(1);
+    *static_cast<volatile std::byte*>(page.data()) = std::byte(1);
     EXPECT_EQ(handled, 1);
     EXPECT_EXIT(
         {
             signal(SIGSEGV, SIG_DFL);
             recover_from_faults();
-            pages.protect(PROT_NONE);
-            *static_cast<volatile std::byte*>(pages.second()) = std::byte(1);
+            page.protect(PROT_NONE);
+            *static_cast<volatile std::byte*>(page.data()) = std::byte(1);
         },
         testing::KilledBySignal(SIGSEGV), "");
     EXPECT_EXIT(
