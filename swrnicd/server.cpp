@@ -90,8 +90,7 @@ Server::~Server() {
     if (statistics_ && !gone()) report();
 }
 
-// ---- records
-// ---------------------------------------------------------------------------------------------------------------------
+// ---- records ----
 
 bool Server::control_readable() {
     destroy_ended();
@@ -204,8 +203,7 @@ void Server::destroy_ended() {
     ended_.clear();
 }
 
-// ---- requests
-// --------------------------------------------------------------------------------------------------------------------
+// ---- requests ----
 
 void Server::fetch(std::uint32_t qpn, KernelQp& qp, std::uint32_t queue) {
     std::array<swrnic_wqe, kFetched> wqes;
@@ -254,8 +252,7 @@ bool Server::post(KernelQp& qp, const swrnic_wqe& wqe) {
                                        .invalidate_stag = wqe.remote_stag}) == engine::PostResult::kOk;
 }
 
-// ---- what the engine tells
-// -------------------------------------------------------------------------------------------------------
+// ---- what the engine tells ----
 
 void Server::comp_posted(std::uint32_t qpn) {
     const auto at = qps_.find(qpn);

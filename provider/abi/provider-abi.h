@@ -23,8 +23,7 @@
 #include "abi/layout.h"
 #include "operations.h"
 
-// ---- devices
-// ----------------------------------------------------------------------------------------------------------------
+// ---- devices ----
 
 enum : std::uint8_t { VERBS_MATCH_END = 0, VERBS_MATCH_BY_DRIVER_ID = 3 };
 
@@ -89,8 +88,7 @@ struct verbs_device {
     std::uint64_t core_support;
 };
 
-// ---- objects
-// ----------------------------------------------------------------------------------------------------------------
+// ---- objects ----
 
 struct verbs_mr {
     ibv_mr mr;
@@ -107,8 +105,7 @@ struct verbs_cq {
     };
 };
 
-// ---- commands
-// ---------------------------------------------------------------------------------------------------------------
+// ---- commands ----
 
 // A request as the ibv_cmd_* functions want it: room for the header that they write, the kernel's struct, then the
 // driver's data. Bytes, because the kernel's structs end in a flexible array that C++ lets nothing follow.
@@ -156,8 +153,7 @@ namespace swrnic::abi {
 
 }  // namespace swrnic::abi
 
-// ---- checks
-// -----------------------------------------------------------------------------------------------------------------
+// ---- checks ----
 
 static_assert(sizeof(void*) == 8, "the layouts are known for 64-bit machines only");
 
@@ -199,8 +195,7 @@ static_assert(sizeof(ibv_context) == 288 + sizeof(pthread_mutex_t));
 
 static_assert(sizeof(ib_uverbs_cmd_hdr) == 8);
 
-// ---- the libibverbs that has loaded us
-// ------------------------------------------------------------------------------------------
+// ---- the libibverbs that has loaded us ----
 
 namespace swrnic::abi {
 

@@ -133,8 +133,7 @@ DatagramQp::DatagramQp(const QpInit& init, MemoryTable& memory)
       memory_(memory),
       rq_(init, memory) {}
 
-// ---- states and sockets
-// ----------------------------------------------------------------------------------------------
+// ---- states and sockets ----
 
 bool DatagramQp::modify(QpState to, Pass& pass) {
     const RxGuard rx(rx_lock_);
@@ -206,8 +205,7 @@ void DatagramQp::lose(Pass& pass) {
     enter_error(rx, pass, true);
 }
 
-// ---- sending
-// ---------------------------------------------------------------------------------------------------------
+// ---- sending ----
 
 PostResult DatagramQp::post_send(const DatagramWr& wr, Pass& pass) {
     const bool is_inline = (wr.flags & send_flag::kInline) != 0;
@@ -282,8 +280,7 @@ WcStatus DatagramQp::transmit(const DatagramWr& wr, std::uint32_t length) {
     return WcStatus::kSuccess;
 }
 
-// ---- receiving
-// -------------------------------------------------------------------------------------------------------
+// ---- receiving ----
 
 PostResult DatagramQp::post_recv(const RecvWr& wr, Pass& pass) {
     if (state() == QpState::kReset) return PostResult::kBadState;

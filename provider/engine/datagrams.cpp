@@ -104,8 +104,7 @@ bool Engine::Impl::receive_datagrams(std::uint32_t qpn, Pass& pass) {
     return qp != nullptr && qp->receive(pass);
 }
 
-// ---- the public face
-// ----------------------------------------------------------------------------------------------------
+// ---- the public face ----
 
 DatagramQp* Engine::create_datagram_qp(const QpInit& init) {
     try {

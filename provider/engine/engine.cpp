@@ -330,8 +330,7 @@ void Engine::Impl::abandon_after_fork() {
     kick_.reset();
 }
 
-// ---- the public face
-// ----------------------------------------------------------------------------------------------------
+// ---- the public face ----
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;

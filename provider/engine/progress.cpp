@@ -29,8 +29,7 @@ timespec to_timespec(std::int64_t nanoseconds) {
 
 }  // namespace
 
-// ---- callers
-// ------------------------------------------------------------------------------------------------------------
+// ---- callers ----
 
 void Engine::Impl::doorbell(DrivenQp& qp) {
     if (!qp.connected()) return doorbell_without_stream(qp);
@@ -223,8 +222,7 @@ std::size_t Engine::Impl::armed_timers() {
     return timers_.size();
 }
 
-// ---- sockets
-// ------------------------------------------------------------------------------------------------------------
+// ---- sockets ----
 
 void Engine::Impl::ask_epoll(DrivenQp& qp, int operation, std::uint32_t events) {
     epoll_event event{};
@@ -288,8 +286,7 @@ void Engine::Impl::drain_lingering(std::uint64_t id, Pass& pass) {
     }
 }
 
-// ---- the background thread
-// ----------------------------------------------------------------------------------------------
+// ---- the background thread ----
 
 void Engine::Impl::start_thread() {
     const std::lock_guard hold(start_);
@@ -332,8 +329,7 @@ void Engine::Impl::run() {
     }
 }
 
-// ---- reports
-// ------------------------------------------------------------------------------------------------------------
+// ---- reports ----
 
 // After every turn of the thread, inside a pass. Something may have moved since, so there is one more report at least;
 // when one has no news the thread may sleep for good, and doorbells that nobody answers wake it.

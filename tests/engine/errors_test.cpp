@@ -355,8 +355,7 @@ TEST_P(Errors, HitTheRequestThatCommittedThem) {
 INSTANTIATE_TEST_SUITE_P(Row, Errors, testing::Range(std::size_t{0}, table().at("rows").size()),
                          [](const auto& row) { return text(table().at("rows").at(row.param), "id"); });
 
-// ---- whether the table is whole
-// ------------------------------------------------------------------------------------------
+// ---- whether the table is whole ----
 
 std::set<std::string> named() {
     std::set<std::string> ids;

@@ -109,8 +109,7 @@ Sge Side::sge(const Range& range) const {
     return {region.to_of(range.offset), range.length, region.stag};
 }
 
-// ---- the stream
-// --------------------------------------------------------------------------------------------------------------
+// ---- the stream ----
 
 void Side::connect(const StreamParameters& parameters, std::unique_ptr<Transport> transport) {
     RxGuard rx(qp->rx_lock());
@@ -277,8 +276,7 @@ void Side::collect(Pass& pass) {
     from = Outbox{};
 }
 
-// ---- completions
-// -------------------------------------------------------------------------------------------------------------
+// ---- completions ----
 
 void Side::poll() {
     const int most = static_cast<int>(rng.between(1, 8));

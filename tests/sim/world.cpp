@@ -328,8 +328,7 @@ void World::end_of_life(bool last) {
     planned_[1].clear();
 }
 
-// ---- memory
-// ------------------------------------------------------------------------------------------------------------------
+// ---- memory ----
 
 void World::verify(Side& side) {
     Bytes image = side.initial;

@@ -21,8 +21,7 @@ Qp::Qp(const QpInit& init, MemoryTable& memory, RandomSource& random)
     stream_.unreliable = init.unreliable;
 }
 
-// ---- posting
-// -------------------------------------------------------------------------------------------------------------
+// ---- posting ----
 
 PostResult Qp::check(const SendWr& wr) const {
     // docs/spec/verbs.md section 6: not before the stream is there; at its end and after it what is posted is flushed.
@@ -65,8 +64,7 @@ PostResult Qp::post_recv(const RecvWr& wr) {
     return rq_.post(wr);
 }
 
-// ---- driving
-// -------------------------------------------------------------------------------------------------------------
+// ---- driving ----
 
 bool Qp::start(const RxGuard&, const TxGuard&, const StreamParameters& parameters,
                std::unique_ptr<Transport>& transport) {

@@ -13,8 +13,7 @@
 
 namespace swrnic::engine {
 
-// ---- from the header
-// -----------------------------------------------------------------------------------------------------
+// ---- from the header ----
 
 RxSegment::Verdict RxSegment::begin_rfc7306(const wire::UntaggedHeader& untagged, Header header) {
     if (memory_.foreign() != nullptr) return fail(wire::fault::kUnexpectedOpcode, AsyncEvent::kQpReqErr, header);
@@ -86,8 +85,7 @@ RxSegment::Verdict RxSegment::begin_atomic_response(const wire::UntaggedHeader& 
     return Verdict::kAccept;
 }
 
-// ---- delivery
-// ------------------------------------------------------------------------------------------------------------
+// ---- delivery ----
 
 void RxSegment::publish_atomic() {
     InboundRead request{{}, msn_[wire::kReadRequestQueue]++, InboundRead::State::kAtomic};

@@ -84,8 +84,7 @@ void RxSegment::fail_of_receive(Header header) {
     fail(fault);
 }
 
-// ---- checks
-// --------------------------------------------------------------------------------------------------------------
+// ---- checks ----
 
 bool RxSegment::begins_well(Header header, std::uint32_t ulpdu_len) {
     dry_run_ = true;
@@ -257,8 +256,7 @@ RxSegment::Verdict RxSegment::check_read_source(Header header) {
     return fail(read_code(error), AsyncEvent::kQpAccessErr, header);
 }
 
-// ---- placement
-// -----------------------------------------------------------------------------------------------------------
+// ---- placement ----
 
 SliceResult RxSegment::slices(IoSlice* out, const Place& place, std::uint32_t length) const {
     const std::uint32_t pd = pd_;
@@ -395,8 +393,7 @@ void RxSegment::sink_lost() {
     fail(fault);
 }
 
-// ---- delivery
-// ------------------------------------------------------------------------------------------------------------
+// ---- delivery ----
 
 void RxSegment::count_payload(std::size_t header_len) {
     counters_.add(Count::kRxBytes, ulpdu_len_ - header_len);

@@ -55,8 +55,7 @@ SendQueue::SendQueue(const QpInit& init, ReadState& reads, QpStatus& status)
       status_(status),
       ring_(init.max_send_wr, send_room(init)) {}
 
-// ---- posting
-// -------------------------------------------------------------------------------------------------------------
+// ---- posting ----
 
 PostResult SendQueue::post(const SendWr& wr) {
     const std::lock_guard hold(posters_);
@@ -141,8 +140,7 @@ PostResult SendQueue::write(const SendWr& wr) {
     return PostResult::kOk;
 }
 
-// ---- completion
-// ----------------------------------------------------------------------------------------------------------
+// ---- completion ----
 
 // Sends and Writes are done when TCP has taken their last octet (RFC 5041 5.4), or the peer has confirmed them; Reads
 // and atomics when their Response is delivered.
@@ -228,8 +226,7 @@ std::optional<std::uint64_t> SendQueue::find_unplaced(bool (*fits)(WrOpcode)) {
     return std::nullopt;
 }
 
-// ---- beginning and end of a stream
-// ---------------------------------------------------------------------------------------
+// ---- beginning and end of a stream ----
 
 void SendQueue::start(std::uint32_t first_msn) {
     const std::lock_guard hold(posters_);

@@ -41,8 +41,7 @@ bool is_immediate(const SendWqe& wqe, bool second) {
 
 }  // namespace
 
-// ---- planning
-// ------------------------------------------------------------------------------------------------------------
+// ---- planning ----
 
 bool Tx::plan(const Cursor& at, Plan& out) {
     if (at.terminated) return false;
@@ -232,8 +231,7 @@ void Tx::target_failed(const Cursor& at, MemoryError error) {
     status_.raise(Fault::answered(atomic_code(error), atomic_event(error), segment, segment.size()));
 }
 
-// ---- layout
-// --------------------------------------------------------------------------------------------------------------
+// ---- layout ----
 
 bool Tx::is_copied(const Layout& layout, std::uint32_t payload, std::uint32_t slices) const {
     return copies_ || (payload <= kCopy && (payload <= slices * kLeastSlice || layout.octets < kCopy));
