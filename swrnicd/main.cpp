@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "fd.h"
 #include "log.h"
 #include "precautions.h"
 #include "rights.h"

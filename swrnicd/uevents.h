@@ -2,7 +2,7 @@
 // The kernel's word that devices come and go.
 #pragma once
 
-#include "uverbs.h"
+#include "fd.h"
 
 namespace swrnic::daemon {
 

@@ -63,15 +63,6 @@ int get_context(int uverbs, int& event_fd) {
 
 }  // namespace
 
-Fd& Fd::operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-}
-
-Fd::~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
 std::vector<UverbsNode> list_uverbs() {
     std::vector<UverbsNode> found;
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(kClass), &::closedir);

@@ -3,23 +3,11 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "fd.h"
+
 namespace swrnic::daemon {
-
-class Fd {
-  public:
-    explicit Fd(int fd = -1) : fd_(fd) {}
-    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Fd& operator=(Fd&& other) noexcept;
-    ~Fd();
-    int get() const { return fd_; }
-    int release() { return std::exchange(fd_, -1); }
-
-  private:
-    int fd_;
-};
 
 struct UverbsNode {
     std::string node;    // "uverbs0"

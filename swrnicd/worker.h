@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "fd.h"
 #include "settings.h"
 #include "uverbs.h"
 
