@@ -7,7 +7,7 @@
 . /nfs-functions
 
 : "${NFS_BIG:=4194304}" "${NFS_BLOCKS:=65536 1048576}" "${NFS_RUNS:=5}" "${NFS_LEAST:=1}"
-clients='1 2 3 4'
+clients='1 2 3 4' sockets=''
 
 # mount_client N: /mnt/N. Version 3, whose client does not find out that the addresses are of one server.
 mount_client() {
@@ -42,6 +42,14 @@ for client in $clients; do
     mount_client "$client"
 done
 [ "$(rdma resource show qp link end1/1 | grep -c 'comm \[')" = 4 ] || die "not four connections: $(rdma resource show qp)"
+# Of each end's four connections each of its workers has as many as the others; one more socket is its line to its parent.
+workers=0
+# shellcheck disable=SC2086
+for worker in $(workers_of $daemon); do
+    workers=$((workers + 1))
+    sockets+=" $(ls -l "/proc/$worker/fd" | grep -c socket:)"
+done
+[ "$(xargs -n 1 <<<"$sockets" | sort -u)" = $((2 * 4 / workers + 1)) ] || die "the workers' sockets: $sockets"
 printf '%-24s %10s %10s %8s\n' "NFS 3, direct, MiB/s" 'one' 'four' 'ratio'
 for block in $NFS_BLOCKS; do
     rm -f /tmp/*.rate
