@@ -47,7 +47,7 @@ workers=0
 # shellcheck disable=SC2086
 for worker in $(workers_of $daemon); do
     workers=$((workers + 1))
-    sockets+=" $(ls -l "/proc/$worker/fd" | grep -c socket:)"
+    sockets+=" $(for fd in "/proc/$worker/fd"/*; do readlink "$fd"; done | grep -c socket:)"
 done
 [ "$(xargs -n 1 <<<"$sockets" | sort -u)" = $((2 * 4 / workers + 1)) ] || die "the workers' sockets: $sockets"
 printf '%-24s %10s %10s %8s\n' "NFS 3, direct, MiB/s" 'one' 'four' 'ratio'
