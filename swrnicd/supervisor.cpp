@@ -18,10 +18,14 @@ constexpr std::chrono::milliseconds kAgain{1000};
 
 const char* why(int error) {
     switch (error) {
+        case EPROTONOSUPPORT:
+            return "not a device of swrnic.ko";
+        case EXDEV:
+            return "of another network namespace, whose own swrnicd serves it";
         case EBUSY:
             return "another daemon serves it; waiting for its end";
         case EPERM:
-            return "not permitted: CAP_SYS_ADMIN of the host is needed, and the network namespace of the device";
+            return "not permitted: CAP_SYS_ADMIN of the host is needed";
         case EACCES:
             return "may not be opened: run as root";
         case EPROTO:
@@ -32,6 +36,22 @@ const char* why(int error) {
             return "its worker has died before it served";
         default:
             return std::strerror(error);
+    }
+}
+
+// Whether the error stays for as long as the device is there, and how loudly it is told.
+std::optional<LogLevel> is_passed_over(int error) {
+    switch (error) {
+        case EPROTONOSUPPORT:
+            return LogLevel::kDebug;
+        case EXDEV:
+            return LogLevel::kInfo;
+        case EPERM:
+        case ENOTTY:
+        case EPROTO:
+            return LogLevel::kError;
+        default:
+            return std::nullopt;
     }
 }
 
@@ -110,13 +130,8 @@ bool Supervisor::start(const Group& group) {
     const std::string& device = group.device.device;
     Worker worker;
     const int error = start_worker(settings_, group.device, group.number, worker);
-    if (error == EPROTONOSUPPORT) {
-        log(LogLevel::kDebug, "{}: not a device of swrnic.ko", device);
-        passed_over_.insert(group.device);
-        return true;
-    }
-    if (error == EPERM || error == ENOTTY || error == EPROTO) {  // it stays so while the device is there
-        log(LogLevel::kError, "{}: {}", device, why(error));
+    if (const auto level = is_passed_over(error)) {
+        log(*level, "{}: {}", device, why(error));
         passed_over_.insert(group.device);
         return true;
     }

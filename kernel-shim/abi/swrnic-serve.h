@@ -52,7 +52,7 @@ struct swrnic_serve {
 
 /*
  * From now on the kernel's QPs of this device are made for this file, or for that of another group: each for the one that has the
- * fewest. Once for a file. EPERM without CAP_SYS_ADMIN in the initial user namespace, and outside the network namespace of the
+ * fewest. Once for a file. EPERM without CAP_SYS_ADMIN in the initial user namespace; EXDEV outside the network namespace of the
  * device's interface; EBUSY while that group is served, or after SERVE of another; EPROTO: the daemon is too old.
  */
 #define SWRNIC_IOC_SERVE _IOWR('s', 0x80, struct swrnic_serve)

@@ -108,7 +108,7 @@ static int serve_locked(struct swr_file *file, const struct swrnic_serve *serve)
 	if (!dev)
 		return -EIO;
 	if (current->nsproxy->net_ns != dev->net)
-		return -EPERM;
+		return -EXDEV;
 	spin_lock(&dev->server_lock);
 	if (!dev->servers[serve->group] && !file->serves) {
 		file->crc_mode = serve->crc_mode;

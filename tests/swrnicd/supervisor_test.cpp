@@ -93,7 +93,7 @@ TEST_F(SupervisorTest, ServesOnlyWhatIsWanted) {
 
 // Another driver's, and one that this process may not serve, stay what they are until they go.
 TEST_F(SupervisorTest, DoesNotAskAgainWhatWillNotChange) {
-    for (const int error : {EPROTONOSUPPORT, EPERM, ENOTTY, EPROTO}) {
+    for (const int error : {EPROTONOSUPPORT, EXDEV, EPERM, ENOTTY, EPROTO}) {
         SetUp();
         refuses["swr0"] = error;
         Supervisor supervisor(settings(), {"swr0"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Whom the module lets serve the kernel's queue pairs: who_serves DEVICE KEPT EXPECTED, where KEPT is which capabilities the
- * program has when it asks (all, net_admin) and EXPECTED what it is told (granted, refused). Whoever was granted it gives up
+ * program has when it asks (all, net_admin) and EXPECTED what it is told (granted, refused, elsewhere). Whoever was granted it gives up
  * everything, its user too, and must be able to go on; a child of it must not.
  */
 #include <fcntl.h>
@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 {
 	struct swrnic_serve serve = { .version = SWRNIC_SERVE_NEWEST }, old = { .version = SWRNIC_SERVE_OLDEST - 1 };
 	int file, status, granted;
+	const char *answer;
 	struct swrnic_down record;
 	pid_t child;
 
@@ -88,12 +89,13 @@ int main(int argc, char **argv)
 	if (!ioctl(file, SWRNIC_IOC_SERVE, &old) || errno != EPROTO)
 		die("SERVE of a version that nobody speaks any more");
 	granted = !ioctl(file, SWRNIC_IOC_SERVE, &serve);
-	if (!granted && errno != EPERM)
+	answer = granted ? "granted" : errno == EPERM ? "refused" : errno == EXDEV ? "elsewhere" : NULL;
+	if (!answer)
 		die("SERVE");
 	if (serve.version != SWRNIC_SERVE_NEWEST && granted)
 		die("SERVE does not say what both speak");
-	puts(granted ? "granted" : "refused");
-	if (strcmp(granted ? "granted" : "refused", argv[3]))
+	puts(answer);
+	if (strcmp(answer, argv[3]))
 		return 1;
 	if (!granted)
 		return 0;
