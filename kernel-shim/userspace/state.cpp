@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "log.h"
 #include "sanitizer_runtime.h"
@@ -22,6 +23,7 @@ constinit std::atomic<State*> g_state{nullptr};
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit std::atomic<int> g_waiting{0};  // threads, for the lock
 constinit std::atomic<int> g_served{0};   // grows with each of them that gets it
+constinit thread_local bool this_waits = false;
 constinit std::atomic<int> g_pid{0};
 
 void before_fork() {
@@ -31,14 +33,16 @@ void in_parent() {
     pthread_mutex_unlock(&g_lock);
 }
 
-// Whoever waits already goes first.
+// Whoever waits already goes first, but for the thread that a signal's handler has interrupted: both would wait for ever.
 void lock() {
     const int served = g_served.load();
-    if (g_waiting.load() > 0) g_served.wait(served);
+    if (g_waiting.load() > 0 && !this_waits) g_served.wait(served);
     if (pthread_mutex_trylock(&g_lock) == 0) return;
+    const bool interrupted = std::exchange(this_waits, true);
     g_waiting.fetch_add(1);
     pthread_mutex_lock(&g_lock);
     g_waiting.fetch_sub(1);
+    this_waits = interrupted;
     g_served.fetch_add(1);  // after it has ceased to wait, or who sees it wait would miss this
     g_served.notify_all();
 }
