@@ -33,7 +33,7 @@ void in_parent() {
     pthread_mutex_unlock(&g_lock);
 }
 
-// Whoever waits already goes first, but for the thread that a signal's handler has interrupted: both would wait for ever.
+// Whoever waits already goes first, but for a thread that a signal's handler has interrupted: neither would go on.
 void lock() {
     const int served = g_served.load();
     if (g_waiting.load() > 0 && !this_waits) g_served.wait(served);

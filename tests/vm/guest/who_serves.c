@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Whom the module lets serve the kernel's queue pairs: who_serves DEVICE KEPT EXPECTED, where KEPT is which capabilities the
- * program has when it asks (all, net_admin) and EXPECTED what it is told (granted, refused, elsewhere). Whoever was granted it gives up
- * everything, its user too, and must be able to go on; a child of it must not.
+ * program has when it asks (all, net_admin) and EXPECTED what it is told (granted, refused, elsewhere). Whoever was granted it
+ * gives up everything, its user too, and must be able to go on; a child of it must not.
  */
 #include <fcntl.h>
 #include <linux/capability.h>
