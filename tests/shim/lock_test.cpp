@@ -8,44 +8,49 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "state.h"
+#include "thread_state.h"
 
 namespace swrnic::shim {
 namespace {
 
 using namespace std::chrono_literals;
 
-bool sleeps(pid_t thread) {
-    std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
-    for (std::string line; std::getline(status, line);) {
-        if (line.starts_with("State:")) return line.find("S (sleeping)") != std::string::npos;
+// Another thread that wants the lock while this one has it; from the constructor on it sleeps for it.
+class Waiter {
+  public:
+    Waiter() {
+        while (number_ == 0 || !test::sleeps("/proc/self/task/" + std::to_string(number_)))
+            std::this_thread::sleep_for(100us);
     }
-    return false;
-}
+    bool served() const { return served_; }
+    void interrupt(int signal) { pthread_kill(thread_.native_handle(), signal); }
+    void join() { thread_.join(); }
+
+  private:
+    std::atomic<pid_t> number_ = 0;
+    std::atomic<bool> served_ = false;
+    std::thread thread_{[this] {
+        number_ = static_cast<pid_t>(syscall(SYS_gettid));
+        const Locked locked;
+        served_ = true;
+    }};
+};
 
 // The other thread has to be woken when the lock is free; this one is there at once.
 TEST(Lock, WhoWaitsGoesBeforeWhoComes) {
     for (int i = 0; i < 100; ++i) {
-        std::atomic<pid_t> thread = 0;
-        std::atomic<bool> served = false;
         std::optional<Locked> first(std::in_place);
-        std::thread other([&] {
-            thread = static_cast<pid_t>(syscall(SYS_gettid));
-            const Locked locked;
-            served = true;
-        });
-        while (thread == 0 || !sleeps(thread))
-            std::this_thread::sleep_for(100us);
+        Waiter other;
         first.reset();
         bool before = false;
         {
             const Locked next;
-            before = served;
+            before = other.served();
         }
         other.join();
         ASSERT_TRUE(before) << "after " << i << " times";
@@ -58,7 +63,7 @@ void take_the_lock(int) {
     handled = true;
 }
 
-// close() may be called in a handler.
+// close() may be called in a handler. Where it fails the thread waits for ever, and std::thread ends the process.
 TEST(Lock, AHandlerDoesNotWaitForTheThreadThatItHasInterrupted) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer runs a handler when the thread has ceased to wait";
@@ -67,23 +72,14 @@ TEST(Lock, AHandlerDoesNotWaitForTheThreadThatItHasInterrupted) {
     struct sigaction before {};
     action.sa_handler = &take_the_lock;
     ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
-    std::atomic<pid_t> thread = 0;
-    std::atomic<bool> served = false;
     std::optional<Locked> first(std::in_place);
-    std::thread other([&] {
-        thread = static_cast<pid_t>(syscall(SYS_gettid));
-        const Locked locked;
-        served = true;
-    });
-    while (thread == 0 || !sleeps(thread))
-        std::this_thread::sleep_for(100us);
-    ASSERT_EQ(pthread_kill(other.native_handle(), SIGUSR1), 0);
+    Waiter other;
+    other.interrupt(SIGUSR1);
     std::this_thread::sleep_for(20ms);  // until the handler waits too
     first.reset();
-    for (int i = 0; i < 5000 && !served; ++i)
+    for (int i = 0; i < 5000 && !other.served(); ++i)
         std::this_thread::sleep_for(1ms);
-    if (!served) other.detach();
-    ASSERT_TRUE(served && handled);
+    ASSERT_TRUE(other.served() && handled);
     other.join();
     sigaction(SIGUSR1, &before, nullptr);
 }
